@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -46,11 +47,16 @@ TAKE_LONG = {
 }
 
 
+#: Calls that print, and pages whose texts are those of the library of one Python.
+PRINTS, OF_A_VERSION = r"\b(print|show)\(", {"text-search.md": (3, 11)}
+
+
 def blocks(page: Path) -> list[tuple[str, str | None]]:
-    """The Python of a page, block by block, with what the page says that it prints."""
-    pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?"
+    """The Python of a page, block by block, with what the page says that it prints: at once, or after one line."""
+    pattern = r"^```python\n(.*?)^```\n(?:\n(?:[^\n]+:\n\n)?```text\n(.*?)^```)?"
     found = re.findall(pattern, page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [(code, printed if printed and "print(" in code else None) for code, printed in found]
+    is_checked = page.name not in OF_A_VERSION or sys.version_info[:2] == OF_A_VERSION[page.name]
+    return [(code, printed if printed and is_checked and re.search(PRINTS, code) else None) for code, printed in found]
 
 
 def runnable(page: Path) -> object:

@@ -29,6 +29,10 @@ class ArrowTable(Protocol):
 VectorLike: TypeAlias = ArrayLike | ArrowTable
 
 
+#: Frames and data sets that are not in memory, and what brings them there.
+_UNREAD = {"LazyFrame": "collect()", "IterableDataset": "take(n) and then list(), or use a Dataset"}
+
+
 def as_array(values: object, name: str) -> np.ndarray:
     """An array of whatever dtype it comes in; refused where it has no rectangular form."""
     if type(values) is np.ndarray:
@@ -45,9 +49,9 @@ def as_array(values: object, name: str) -> np.ndarray:
         raise InvalidInput(
             expected=f"an array for {name}", got=_a(values), hint="make an array or a list of rows of it"
         )
-    if type(values).__name__ == "LazyFrame":
+    if (collect := _UNREAD.get(type(values).__name__)) is not None:
         raise InvalidInput(
-            expected=f"a frame for {name}", got=f"{_a(values)}, which is not computed yet", hint="call collect()"
+            expected=f"a frame for {name}", got=f"{_a(values)}, which is not computed yet", hint=f"call {collect}"
         )
     table = _arrow(values, name)
     if table is not None:

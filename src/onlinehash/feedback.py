@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
@@ -144,10 +145,14 @@ def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position:
     ]
     known = _known(index, {pair[2] for pair in pairs} | {pair[1] for pair in pairs if pair[0] == "id"})
     usable = [pair for pair in pairs if pair[2] in known and (pair[0] != "id" or pair[1] in known)]
+    strange = [query for kind, query, *_ in pairs if kind == "id" and query not in known]
+    text = next((query for query in strange if isinstance(query, str) and " " in query), None)
+    if index.embedder is not None and (text is not None or (pairs and len(strange) == len(pairs))):
+        shown = checks.shown(strange[0] if text is None else text)
+        raise InvalidInput(
+            f"the query {shown} is not the id of an item; queries that are texts belong in a column `text`."
+        )
     if not usable:
-        are_ids = all(kind == "id" and query not in known for kind, query, *_ in pairs)
-        if pairs and are_ids and index.embedder is not None:
-            raise InvalidInput("no query is the id of an item; queries that are texts belong in a column `text`.")
         if source is not None:
             index.put_position(source, position.as_json())
         return 0, len(pairs)

@@ -258,3 +258,15 @@ def test_a_cell_that_is_no_list_is_not_taken_for_no_clicks(tmp_path: Path, colum
     code, said = refused("learn", "--clicks", tmp_path / "log.csv", "--index", tmp_path / "items")
     assert code == 2
     assert f"line 2: expected a list of ids such as [4, 17] for {column}, got '1 2'" in said
+
+
+def test_one_query_that_is_an_id_does_not_make_ids_of_texts(tmp_path: Path) -> None:
+    index = index_in(None, ["open", "close", "read", "day", "write"])
+    log = [
+        {"query": "open", "shown": ["close"], "clicked": []},
+        {"query": "warm days", "shown": ["day"], "clicked": []},
+    ]
+    file, before = lines(tmp_path / "log.jsonl", log), taught(index)
+    with pytest.raises(InvalidInput, match="the query 'warm days' is not the id of an item"):
+        feedback.learn(index, file)
+    assert taught(index) == before

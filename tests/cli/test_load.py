@@ -50,6 +50,8 @@ def test_texts_are_loaded_embedded_and_found(tmp_path: Path, name: str) -> None:
     found = done("search", folder, "--text", "opening files", "-k", 2, "--json").document
     assert found["ids"][0] == 10
     assert found["payloads"][0]["text"] == TEXTS[0]
+    by_codes = done("search", folder, "--text", "opening files", "-k", 2, "--codes", "--json").document
+    assert all(float(distance).is_integer() for distance in by_codes["distances"])  # of Hamming
     table = done("search", folder, "--text", "opening files", "-k", 2).out.splitlines()
     assert table[0].split() == ["rank", "distance", "id", "text"]
     assert table[1].endswith("10  open a file")

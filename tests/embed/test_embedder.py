@@ -6,9 +6,12 @@ import doctest
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 
 from onlinehash import LiveIndex
@@ -44,6 +47,50 @@ def test_objects_with_encode_and_functions(model: Any) -> None:
 def test_what_is_no_list_of_texts(texts: Any) -> None:
     with pytest.raises(InvalidInput, match=r"expected .*texts"):
         Embedding(Letters()).encode(texts)
+
+
+def test_tables_are_no_texts_and_columns_are() -> None:
+    frame = pandas.DataFrame({"title": ["x"], "text": ["banana"]})
+    for table in (frame, pyarrow.Table.from_pandas(frame), {"text": "banana"}):
+        with pytest.raises(InvalidInput, match="select one column"):
+            Embedding(Letters()).encode(table)
+    expected = Embedding(Letters()).encode(["banana"])
+    for column in (frame["text"], pyarrow.array(["banana"]), pyarrow.chunked_array([["banana"]])):
+        assert np.array_equal(Embedding(Letters()).encode(column), expected)
+
+
+def test_an_embedder_that_fails_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(texts: list[str]) -> Any:
+        raise RuntimeError("out of memory\nand more")
+
+    with pytest.raises(embedder.EmbedderFailed, match=r"^the embedder 'mine' failed: RuntimeError: out of memory\.$"):
+        Embedding(fail, "mine").encode(["a"])
+    (tmp_path / "failing.py").write_text("class Model:\n    def __init__(self): raise OSError('no model file')\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidInput, match="'failing:Model' cannot be made: OSError: no model file"):
+        load("failing:Model")
+    with pytest.raises(InvalidInput, match="'broken:f' cannot be imported: ZeroDivisionError"):
+        load("broken:f")
+
+
+class Tensor:
+    """As PyTorch's are that have a gradient."""
+
+    device = SimpleNamespace(type="cpu")
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+
+    def detach(self) -> np.ndarray:
+        return self._rows
+
+    def __array__(self, *_: Any) -> np.ndarray:
+        raise RuntimeError("call detach first")
+
+
+def test_an_embedder_may_give_tensors() -> None:
+    assert Embedding(lambda texts: Tensor(np.ones((len(texts), 3)))).encode(["a"]).tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize(

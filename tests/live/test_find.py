@@ -318,5 +318,5 @@ def test_what_is_refused(index):
         assert isinstance(refused(index.find, rows(1)[0], k), InvalidInput | InvalidParameter)
     assert isinstance(refused(index.find, rows(1)[0], 3, {"x": {"unknown": 1}}), InvalidInput)
     zeros = refused(index.find, np.stack([np.ones(D), np.zeros(D)]))
-    assert str(zeros) == "row 1 of queries is all zeros, so it has no direction to compare by; search goes by codes."
+    assert str(zeros).startswith("row 1 of queries is all zeros")
     assert isinstance(refused(lambda: LiveIndex(precision="int4")), InvalidParameter)

@@ -503,3 +503,14 @@ def test_logs_hold_no_secrets(tmp_path: Path) -> None:
     assert all({"time", "level", "message", "ms", "client"} <= set(line) for line in requests)
     for secret in (TOKEN, "wrong-token", "alice", "mallory", "hidden", "because", "12345", "54321"):
         assert secret not in text.replace(str(process.pid), "")
+
+
+def test_a_wrong_method_is_told_the_right_ones() -> None:
+    with served() as (_, url):
+        refused = {path: httpx.put(url + path, timeout=SECONDS) for path in ("/v1/items", "/v1/items/1", "/v1/find")}
+    assert {path: answer.headers["Allow"] for path, answer in refused.items()} == {
+        "/v1/items": "GET, PATCH, POST",
+        "/v1/items/1": "DELETE, GET, PATCH, POST",
+        "/v1/find": "POST",
+    }
+    assert all(answer.status_code == 405 for answer in refused.values())

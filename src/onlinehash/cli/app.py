@@ -311,11 +311,13 @@ def search(
     from onlinehash.cli import search
 
     if text is not None:
-        if queries is not None or radius is not None or output != "-" or format is not None:
-            raise InvalidInput("--text cannot be combined with a file of queries, --radius, --output or --format.")
+        if queries is not None or radius is not None or output != "-" or format is not None or device != "cpu":
+            raise InvalidInput(
+                "--text cannot be combined with a file of queries, --radius, --output, --format or --device."
+            )
         from onlinehash.cli import search_text
 
-        search_text.search_text(index, schema, text, search.NEIGHBOURS if k is None else k, embed, as_json)
+        search_text.search_text(index, schema, text, search.NEIGHBOURS if k is None else k, codes, embed, as_json)
         return
     if queries is None:
         raise InvalidInput("search needs a file of vectors or codes, or --text TEXT.")

@@ -10,7 +10,9 @@ from onlinehash.live.texts import FIELD
 SHOWN = 90
 
 
-def search_text(path: str, schema: str | None, text: str, k: int, embed: str | None, as_json: bool) -> None:
+def search_text(
+    path: str, schema: str | None, text: str, k: int, by_codes: bool, embed: str | None, as_json: bool
+) -> None:
     """Find what is nearest to a text, in a folder or in PostgreSQL, and print it with its texts."""
     from onlinehash.index.api import VectorIndex
     from onlinehash.live.index import LiveIndex
@@ -24,7 +26,7 @@ def search_text(path: str, schema: str | None, text: str, k: int, embed: str | N
     else:
         index = LiveIndex.open(path, read_only=True, embed=embedder)
     with index:
-        hits = index.find_text(text, k)
+        hits = index.search_text(text, k) if by_codes else index.find_text(text, k)
         ids = hits.ids.tolist()
         payloads = index.payloads_of(ids)
     if as_json:

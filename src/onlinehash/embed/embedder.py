@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
-from onlinehash.arraylike import VectorLike
+from onlinehash.arraylike import VectorLike, as_array
 from onlinehash.embed.lexical import NEWEST, Lexical
-from onlinehash.errors import FormatError, InvalidInput, MissingExtra
+from onlinehash.errors import FormatError, InvalidInput, MissingExtra, OnlineHashError
 from onlinehash.types import State
 
 #: What every embedder is tried with: a few kinds of text, in a few scripts.
@@ -55,6 +55,10 @@ class Embedder(Protocol):
     """
 
     def encode(self, texts: list[str], /) -> VectorLike: ...
+
+
+class EmbedderFailed(OnlineHashError):
+    """An embedder has raised an error, which is the cause of this one."""
 
 
 Model: TypeAlias = Embedder | Callable[[Sequence[str]], ArrayLike]
@@ -147,11 +151,16 @@ class Embedding:
         return self._vectors(list(PROBES))
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
-        made = self._encode(texts)
-        if isinstance(made, Iterator):
-            made = list(made)
         try:
-            X = checks.matrix(np.asarray(made), "X", np.dtype(np.float32))
+            made = self._encode(texts)
+            if isinstance(made, Iterator):
+                made = list(made)
+        except OnlineHashError:
+            raise
+        except Exception as error:
+            raise EmbedderFailed(f"the embedder {self.name!r} failed: {_said(error)}.") from error
+        try:
+            X = checks.matrix(as_array(made, "X"), "X", np.dtype(np.float32))
         except (InvalidInput, ValueError, TypeError) as error:
             raise self._refused(f"something else ({checks.shown(error)})") from None
         if len(X) != len(texts) or X.shape[1] == 0:
@@ -243,9 +252,12 @@ def resumed(given: Embedding | None, stored: State | None, n_features: int, owne
 
 def checked(texts: Iterable[str]) -> list[str]:
     """Texts as a list of them."""
+    if isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        kind = type(texts).__name__
+        raise InvalidInput(expected="a list of texts", got=f"a {kind}", hint="select one column, such as table['text']")
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidInput(expected="a list of texts", got=checks.shown(texts))
-    found = list(texts)
+    found = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # Arrow's columns have scalars
     for text in found:
         if not isinstance(text, str):
             raise InvalidInput(expected="texts", got=checks.shown(text))
@@ -273,7 +285,18 @@ def _imported(name: str, module: str, what: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(f"there is no embedder {name!r}: {error}.") from None
-    return found() if isinstance(found, type) else found
+    except Exception as error:
+        raise InvalidInput(f"the module of the embedder {name!r} cannot be imported: {_said(error)}.") from error
+    try:
+        return found() if isinstance(found, type) else found
+    except Exception as error:
+        raise InvalidInput(f"the embedder {name!r} cannot be made: {_said(error)}.") from error
+
+
+def _said(error: Exception) -> str:
+    """The kind of an error of others, and the first line of what it says."""
+    first = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _name_of(model: Model) -> str:

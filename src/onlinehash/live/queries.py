@@ -152,7 +152,10 @@ def to_find(queries: Any, k: int, kind: VectorKind) -> tuple[np.ndarray, bool]:
     zeros = np.flatnonzero(~rows.any(axis=1))
     if len(zeros):
         which = "the query" if is_one else f"row {zeros[0]} of queries"
-        raise InvalidInput(f"{which} is all zeros, so it has no direction to compare by; search goes by codes.")
+        raise InvalidInput(
+            f"{which} is all zeros, as that of a text without a known word is, so there is nothing to compare by; use "
+            "other words, or search by codes."
+        )
     return rows, is_one
 
 

@@ -20,8 +20,8 @@ FIELD = "text"
 def no_embedder() -> NotSupported:
     """The error of an index that cannot take texts."""
     return NotSupported(
-        "this index has no embedder, which makes vectors of texts; open it with embed=, or start its service with "
-        "--embed, naming the one that made its vectors, or send vectors."
+        "this index has no embedder, which makes vectors of texts; open it with embed=, or give the command or the "
+        "service --embed, naming the one that made its vectors, or send vectors."
     )
 
 

@@ -65,6 +65,8 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     ]
     for router in routers:
         app.include_router(router)
+    every = [*hot, *(route for router in routers for route in router.routes)]
+    app.state.routes = [route for route in every if isinstance(route, Route)]  # for those that a method is wrong for
     app.openapi = functools.cache(lambda: openapi.document(app))  # type: ignore[method-assign]
     app.add_exception_handler(OnlineHashError, _refuse)
     app.add_exception_handler(Exception, _refuse_internal)
@@ -125,8 +127,8 @@ async def _refuse_parameter(_: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> str:
     """The methods of all routes at this path; Starlette names those of the first."""
-    routes = [route for route in request.app.routes if isinstance(route, Route)]
-    found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    routes = [route for route in request.app.state.routes if route.path_regex.match(request.url.path)]
+    found = {method for route in routes for method in route.methods or ()}
     return ", ".join(sorted(found - {"HEAD"}))
 
 

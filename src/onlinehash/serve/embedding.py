@@ -18,8 +18,9 @@ from time import perf_counter
 
 import numpy as np
 
-from onlinehash.embed.embedder import Embedding
+from onlinehash.embed.embedder import EmbedderFailed, Embedding
 from onlinehash.errors import OnlineHashError
+from onlinehash.serve import logs
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.settings import Limits
 
@@ -144,6 +145,11 @@ class EmbeddingQueue:
         for part in parts:
             try:
                 found.append(self.embedder.encode(part))
+            except EmbedderFailed as error:
+                logs.service.error(
+                    "the embedder failed", exc_info=error.__cause__, extra={"fields": {"embedder": self.embedder.name}}
+                )
+                found.append(RuntimeError(str(error)))
             except OnlineHashError as error:
                 found.append(error)
             except BaseException as error:  # of a model of others, which may raise what no future can carry

@@ -262,10 +262,7 @@ def test_a_cell_that_is_no_list_is_not_taken_for_no_clicks(tmp_path: Path, colum
 
 def test_one_query_that_is_an_id_does_not_make_ids_of_texts(tmp_path: Path) -> None:
     index = index_in(None, ["open", "close", "read", "day", "write"])
-    log = [
-        {"query": "open", "shown": ["close"], "clicked": []},
-        {"query": "warm days", "shown": ["day"], "clicked": []},
-    ]
+    log = [{"query": query, "shown": ["day"], "clicked": ["day"]} for query in ("open", "warm days")]
     file, before = lines(tmp_path / "log.jsonl", log), taught(index)
     with pytest.raises(InvalidInput, match="the query 'warm days' is not the id of an item"):
         feedback.learn(index, file)

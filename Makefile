@@ -26,9 +26,9 @@ fuzz: .venv/.dev
 	ONLINEHASH_FUZZ_SECONDS=$(SECONDS) $(TESTS) -m '' -rP tests/fuzz
 
 # The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
-# below them, which says nothing about whether they work.
+# below them, which says nothing about whether they work. Kernels apart: one Numba cannot read what another compiled.
 lowest: .venv-lowest/.dev
-	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/kernels OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
 # The wheel and the sdist as users install them, and the scan as it is compiled for ARM: what a change breaks on other
 # machines first.

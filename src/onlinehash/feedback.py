@@ -146,7 +146,8 @@ def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position:
     known = _known(index, {pair[2] for pair in pairs} | {pair[1] for pair in pairs if pair[0] == "id"})
     usable = [pair for pair in pairs if pair[2] in known and (pair[0] != "id" or pair[1] in known)]
     strange = [query for kind, query, *_ in pairs if kind == "id" and query not in known]
-    text = next((query for query in strange if isinstance(query, str) and " " in query), None)
+    have_spaces = any(" " in str(id) for id in known)  # then such a query may be an item that was removed
+    text = next((query for query in strange if " " in str(query) and not have_spaces), None)
     if index.embedder is not None and (text is not None or (pairs and len(strange) == len(pairs))):
         shown = checks.shown(strange[0] if text is None else text)
         raise InvalidInput(

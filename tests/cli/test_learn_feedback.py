@@ -267,3 +267,9 @@ def test_one_query_that_is_an_id_does_not_make_ids_of_texts(tmp_path: Path) -> N
     with pytest.raises(InvalidInput, match="the query 'warm days' is not the id of an item"):
         feedback.learn(index, file)
     assert taught(index) == before
+
+
+def test_an_id_with_spaces_that_is_gone_is_no_text(tmp_path: Path) -> None:
+    index = index_in(None, ["an open", "a close", "a read", "a day", "a write"])
+    log = [{"query": query, "shown": ["a day"], "clicked": ["a day"]} for query in ("an open", "a lost one")]
+    assert feedback.learn(index, lines(tmp_path / "log.jsonl", log)) == (2, 0, 1, 1, 0)

@@ -333,7 +333,7 @@ class Load:
 def test_a_stop_signal_ends_a_service_under_load(tmp_path: Path, kind: str) -> None:
     with LiveIndex(path=tmp_path / "items", n_bits=64) as index:
         index.add(range(20_000), np.random.default_rng(1).standard_normal((20_000, 32)))
-    with Process(tmp_path / "items", log=tmp_path / "log") as process:
+    with Process(tmp_path / "items", "--limit", "stop_seconds=30", log=tmp_path / "log") as process:
         load = Load(process.url)
         asking = getattr(load, kind) if kind in ("listen", "hold") else partial(load.ask, kind)
         clients = [threading.Thread(target=client) for client in (*[asking] * 8, load.add)]

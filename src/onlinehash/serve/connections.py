@@ -221,9 +221,7 @@ class Turns:
         if not self._is_busy:
             self._next(loop, self._kept, self._discarded)
 
-    def _next(
-        self, loop: asyncio.AbstractEventLoop, first: deque[Callable[[], None]], second: deque[Callable[[], None]]
-    ) -> None:
+    def _next(self, loop: asyncio.AbstractEventLoop, first: _Queue, second: _Queue) -> None:
         """Let one go on: of the first queue, if any waits there; the other queue is the first next time."""
         self._is_busy = bool(first or second)
         if self._is_busy:

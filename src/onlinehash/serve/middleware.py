@@ -139,7 +139,7 @@ class Middleware:
                 await self._app(scope, receive, send_on)
             else:
                 scope["route"] = route
-                if AT_LEAST_HEADER in scope[HEADERS]:
+                if AT_LEAST_HEADER in scope[HEADERS]:  # which few ask for, and a coroutine costs a microsecond
                     await wait_for_epoch(scope, self._service)
                 else:
                     scope[EPOCH] = self._service.index.epoch

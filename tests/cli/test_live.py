@@ -12,10 +12,11 @@ import numpy as np
 import pandas
 import pytest
 
-from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, load, refresh, save
+from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, embed, load, refresh, save
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.live.storage import Storage
 from tests.cli.running import Data, done, refused
+from tests.embed.test_embedder import Letters
 
 DATA = Data.make(80)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -62,6 +63,7 @@ def test_info(path: Path) -> None:
         "n_models": 1,
         "fusion": "min",
         "encoder": {"method": "OnlineHashing", "n_features": 4, "version": version},
+        "embedder": None,
         "serial": serials[-1],
         "serials": serials,
         "paused": False,
@@ -73,10 +75,18 @@ def test_info(path: Path) -> None:
     words = facts_of(path)
     assert words["index"] == "LiveIndex of 80 items, 12 bits"
     assert words["encoder"] == f"OnlineHashing of 4 features, version {version}, serial {serials[-1]}"
+    assert words["embedder"] == "none"
     assert words["refresh"] == "every(30)"
     assert words["behind"] == f"{behind.bits} bits and 15 pairs"
     assert words["refreshes"].startswith(f"{counters[0]}: {counters[1]:,} bits of changed functions")
     assert words["learned"].startswith("45 pairs;")
+
+
+def test_info_tells_which_embedder_made_the_vectors(path: Path) -> None:
+    with LiveIndex(n_bits=8, path=path, embed=embed.Embedding(Letters(), "letters:Letters")) as index:
+        index.add_texts(["a text"])
+    assert done("info", path, "--json").document["embedder"] == {"name": "letters:Letters", "n_features": 5}
+    assert facts_of(path)["embedder"] == "letters:Letters, vectors of 5 values"
 
 
 def test_info_of_several_models_after_a_roll_back(path: Path) -> None:

@@ -147,7 +147,8 @@ def test_a_function_of_a_module_here_is_an_embedder(tmp_path: Path, monkeypatch:
     done("load", "items.jsonl", "items", "--embed", "counting:vowels")
     assert done("search", "items", "--text", TEXTS[3], "--embed", "counting:vowels", "--json").document["ids"][0] == 3
     code, said = refused("search", "items", "--text", "a")
-    assert (code, "has no embedder" in said) == (2, True)
+    assert (code, "come from the embedder 'counting:vowels', which was not given" in said) == (2, True)
+    assert "give the command or the service --embed counting:vowels" in said
     code, said = refused("search", "items", "--text", "a", "--embed", "lexical")
     assert (code, "holds vectors of the embedder 'counting:vowels'" in said) == (2, True)
     for arguments in (["items.jsonl", "--text", "a"], ["--text", "a", "--radius", "2"], []):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import numpy as np
@@ -15,11 +17,13 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.cli import parameters
 from onlinehash.cli.app import run
-from onlinehash.cli.serve import _limits, _policy
+from onlinehash.cli.serve import _announce, _limits, _policy
 from onlinehash.cli.serve_options import Options
+from onlinehash.embed import Embedding
 from onlinehash.errors import InvalidInput
 from onlinehash.learners import registry
 from onlinehash.serve.settings import Access
+from tests.embed.test_embedder import Letters
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,27 @@ def test_readers_get_the_options_that_concern_them() -> None:
     options = Options("items", host="::1", insecure=True, allow_host=["a", "b"], limit=["k=5"], label="x", port=1)
     line = ["--host", "::1", "--insecure", "--allow-host", "a", "--allow-host", "b", "--label", "x", "--limit", "k=5"]
     assert options.of_reader() == ["serve", "items", "--read-only", *line]
+
+
+def test_the_embedder_that_was_not_given_is_named_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def announced(index: LiveIndex, as_json: bool = False) -> str:
+        service = SimpleNamespace(index=index)
+        _announce("http://here", cast(Any, service), "items", Access(), as_json)
+        return capsys.readouterr().out
+
+    with LiveIndex(n_bits=8, path=tmp_path / "items", embed=Embedding(Letters(), "letters:Letters")) as index:
+        index.add_texts(["a text"])
+        assert "letters:Letters" not in announced(index)
+        assert json.loads(announced(index, as_json=True))["missing_embedder"] is None
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        _, said, _ = announced(index).splitlines()
+        assert said.startswith("Its vectors come from the embedder 'letters:Letters', which was not given")
+        assert said.endswith("give --embed letters:Letters to search by text.")
+        assert json.loads(announced(index, as_json=True))["missing_embedder"] == {
+            "name": "letters:Letters", "n_features": 5,
+        }  # fmt: skip
 
 
 def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:

@@ -115,6 +115,9 @@ def test_other_embedders_must_be_given_again_and_be_the_same(tmp_path: Path) -> 
         index.add_texts(TEXTS)
     with LiveIndex.open(tmp_path / "items") as index:  # which runs no code that a folder names
         assert index.embedder is None
+        assert index.embedded_by == ("tests.embed.test_embedder:Letters", 5)
+        with pytest.raises(NotSupported, match=r"come from the embedder .*--embed tests.embed.test_embedder:Letters,"):
+            index.find_text("open a file")
         index.learn_pair_by_id(0, 1, True)
         index.refresh()  # and what is known of the embedder stays
     for other in ("lexical:64", Lexical(5 * 16), lambda texts: [[1, 2, 3, 4, len(text)] for text in texts]):
@@ -152,5 +155,6 @@ def test_processes_that_share_a_database_share_the_embedder() -> None:
         index.add_texts(TEXTS)
         with StoreIndex(MemoryBackend(tables)) as second:
             assert second.find_text("warm days", 1).ids.tolist() == [3]
+            assert second.embedded_by == ("lexical@2:64", 64)
         with pytest.raises(InvalidInput, match="holds vectors of the embedder"):
             StoreIndex(MemoryBackend(tables), embed=Letters())

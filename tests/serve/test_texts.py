@@ -8,6 +8,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,6 +27,7 @@ from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.requests import held
 from onlinehash.serve.settings import Limits
+from tests.embed.test_embedder import Letters
 from tests.serve.services import post_json, served
 
 TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
@@ -175,6 +177,15 @@ def test_a_service_without_an_embedder_says_so() -> None:
         assert "--embed" in answer.json()["message"]
         with connect(url) as remote, pytest.raises(NotSupported, match="has no embedder"):
             remote.find_text("a")
+
+
+def test_a_service_names_the_embedder_that_it_was_not_given(tmp_path: Path) -> None:
+    with LiveIndex(n_bits=8, path=tmp_path / "items", embed=Embedding(Letters(), "letters")) as index:
+        index.add_texts(["a text"])
+    with served(LiveIndex.open(tmp_path / "items")) as (_, url):
+        message = post_json(url, "/v1/find", {"text": "a"}).json()["message"]
+    assert "come from the embedder 'letters', which was not given" in message
+    assert "--embed with its module:function" in message  # as `letters` is no name to be loaded by
 
 
 def test_a_retry_is_made_once(url: str) -> None:

@@ -164,6 +164,8 @@ def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: P
     assert done("search", *where, "--text", "shut the pane", "-k", 1, "--json").document["ids"] == [4]
     _, message = refused("load", items, *where, "--embed", "lexical")
     assert "holds vectors of the embedder 'lexical@2:64'" in message
+    assert facts_of(home)["embedder"] == "lexical@2:64, vectors of 64 values"
+    assert done("postgres", "info", *where, "--json").document["embedder"] == {"name": "lexical@2:64", "n_features": 64}
 
 
 def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_path: Path) -> None:

@@ -76,13 +76,22 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
     from onlinehash.consume.address import without_login
+    from onlinehash.live.texts import option
 
+    index = service.index
+    missing = None if index.embedder is not None else index.embedded_by
     if as_json:
-        path = service.index.path
-        output.print_json({"url": url, "items": len(service.index), "path": None if path is None else str(path)})
+        path = None if index.path is None else str(index.path)
+        lacks = None if missing is None else missing._asdict()
+        output.print_json({"url": url, "items": len(index), "path": path, "missing_embedder": lacks})
         return
-    where = service.index.path or (without_login(target) if is_postgres(target) else "memory")
-    print(f"onlinehash: {len(service.index):,} items in {where}, {'with' if access.token else 'no'} token")
+    where = index.path or (without_login(target) if is_postgres(target) else "memory")
+    print(f"onlinehash: {len(index):,} items in {where}, {'with' if access.token else 'no'} token")
+    if missing is not None:
+        print(
+            f"Its vectors come from the embedder {missing.name!r}, which was not given: texts are refused; give "
+            f"{option(missing)} to search by text."
+        )
     print(f"Open {url} in a browser; Ctrl-C stops.", flush=True)
 
 

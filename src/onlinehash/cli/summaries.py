@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from onlinehash.embed.embedder import Maker
 from onlinehash.features import make_map
 from onlinehash.index.api import Counters
 from onlinehash.index.base import Index
@@ -174,6 +175,7 @@ def live(path: str) -> dict[str, Any]:
         "n_models": n_models,
         "fusion": fusion,
         "encoder": _encoder(present.encoder) if present else None,
+        "embedder": None if "embed" not in settings else Maker.of(settings["embed"])._asdict(),
         "serial": settings["serial"],
         "serials": [version.serial for version in versions],
         "paused": settings["paused"],
@@ -200,6 +202,7 @@ def opened(index: StoreIndex, policy: dict[str, Any] | None) -> dict[str, Any]:
         "n_models": n_models,
         "fusion": fusion,
         "encoder": None if encoder is None else _encoder(encoder),
+        "embedder": None if index.embedded_by is None else index.embedded_by._asdict(),
         "serial": index.serial,
         "serials": [version.serial for version in index.versions],
         "paused": index.paused,
@@ -216,11 +219,13 @@ def live_in_words(numbers: dict[str, Any]) -> dict[str, str]:
     """The same for people."""
     models = f" for each of {numbers['n_models']} models" if numbers["n_models"] > 1 else ""
     encoder, behind, counters = numbers["encoder"], numbers["behind"], numbers["counters"]
+    embedder = numbers["embedder"]
     policy = repr(from_specification(numbers["policy"])) if numbers["policy"] else "one that is not stored"
     others = [str(serial) for serial in numbers["serials"] if serial != numbers["serial"]]
     return {
         "index": f"{numbers['class']} of {numbers['n']:,} items, {numbers['n_bits']} bits{models}",
         "encoder": f"{_encoder_in_words(encoder)}, serial {numbers['serial']:,}" if encoder else "none yet",
+        "embedder": f"{embedder['name']}, vectors of {embedder['n_features']:,} values" if embedder else "none",
         "kept": f"serial {', '.join(others)}" if others else "no other encoder",
         "refresh": policy + (", which pauses since a roll-back" if numbers["paused"] else ""),
         "behind": f"{behind['bits']:,} bits and {behind['pairs']:,} pairs",

@@ -14,7 +14,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,6 +62,18 @@ class EmbedderFailed(OnlineHashError):
 
 
 Model: TypeAlias = Embedder | Callable[[Sequence[str]], ArrayLike]
+
+
+class Maker(NamedTuple):
+    """The embedder that made the vectors of an index, as the index knows it: by its name and the length of vectors."""
+
+    name: str
+    n_features: int
+
+    @classmethod
+    def of(cls, stored: State) -> Maker:
+        """From what an index keeps, which `Embedding.facts` made; LookupError, TypeError or ValueError if it is not."""
+        return cls(str(stored["name"]), int(stored["n_features"]))
 
 
 class Embedding:
@@ -132,7 +144,7 @@ class Embedding:
     def check_made(self, stored: State, owner: str) -> None:
         """Refuse to go on with vectors that another embedder made, whose facts these are."""
         try:
-            name, n_features = str(stored["name"]), int(stored["n_features"])
+            name, n_features = Maker.of(stored)
             theirs = np.asarray(stored["fingerprint"], np.float64)
         except (LookupError, TypeError, ValueError) as error:
             raise FormatError(f"{owner} does not say which embedder made its vectors: {checks.shown(error)}.") from None

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes
-from onlinehash.embed.embedder import Embedding
+from onlinehash.embed.embedder import Embedding, Maker
 from onlinehash.errors import NotSupported
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
@@ -774,6 +774,11 @@ class VectorIndex(ABC):
     @property
     def embedder(self) -> Embedding | None:
         """What makes vectors of texts here; None if texts must come as vectors, or if a service embeds them."""
+        return None
+
+    @property
+    def embedded_by(self) -> Maker | None:
+        """Name and `n_features` of the embedder that made the vectors, also if it was not given to this object."""
         return None
 
     @abstractmethod

@@ -243,7 +243,7 @@ class LiveIndex(LearnerIndex):
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
         self._given_embedder = None if embed is None else embedder.of(embed)
         self._embedder = None
-        self._embedded_by: dict[str, Any] | None = None  # the facts of the one that is kept
+        self._embedded_by = None
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
         self._closed, self._teacher = False, 0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash import checks
-from onlinehash.embed.embedder import Embedding
+from onlinehash.embed.embedder import Embedding, Maker
 from onlinehash.index.api import Behind, Receipt, Texts, VectorIndex, Vectors, Version, Where
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
@@ -28,7 +28,7 @@ from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_b
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.texts import embedded, several, with_changed_texts, with_texts
 from onlinehash.live.transaction import Transaction
-from onlinehash.types import IdArray, Json, Payloads
+from onlinehash.types import IdArray, Json, Payloads, State
 
 
 class LearnerIndex(VectorIndex):
@@ -44,6 +44,7 @@ class LearnerIndex(VectorIndex):
     _refresher: Refresher
     _teacher: int  #: The thread that may teach the learner, or 0.
     _embedder: Embedding | None
+    _embedded_by: State | None  #: The facts of the embedder that made the vectors, as of when the index was opened.
     _group: Group | None  #: What the thread that has the lock does inside `group_commit`.
     _attachments: Attachments  #: Receipts and positions that threads want to have stored with their next change.
     _receipts: MemoryReceipts  #: Of an index that has no store.
@@ -176,6 +177,10 @@ class LearnerIndex(VectorIndex):
     @property
     def embedder(self) -> Embedding | None:
         return self._embedder
+
+    @property
+    def embedded_by(self) -> Maker | None:
+        return None if self._embedded_by is None else Maker.of(self._embedded_by)
 
     def add_texts(self, texts: Texts, ids: ArrayLike | None = None, payloads: Payloads | None = None) -> IdArray:
         X = embedded(self, texts)

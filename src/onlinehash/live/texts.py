@@ -11,24 +11,35 @@ from onlinehash.embed.embedder import checked
 from onlinehash.errors import InvalidInput, NotSupported
 
 if TYPE_CHECKING:
+    from onlinehash.embed.embedder import Maker
     from onlinehash.index.api import VectorIndex
 
 #: The field of a payload that keeps the text of an item.
 FIELD = "text"
 
 
-def no_embedder() -> NotSupported:
-    """The error of an index that cannot take texts."""
+def no_embedder(maker: Maker | None = None) -> NotSupported:
+    """The error of an index that cannot take texts, naming the embedder that made its vectors where that is known."""
+    if maker is None:
+        return NotSupported(
+            "this index has no embedder, which makes vectors of texts; open it with embed=, or give the command or the "
+            "service --embed, naming the one that made its vectors, or send vectors."
+        )
     return NotSupported(
-        "this index has no embedder, which makes vectors of texts; open it with embed=, or give the command or the "
-        "service --embed, naming the one that made its vectors, or send vectors."
+        f"the vectors of this index come from the embedder {maker.name!r}, which was not given; open the index with "
+        f"embed=, or give the command or the service {option(maker)}, or send vectors."
     )
+
+
+def option(maker: Maker) -> str:
+    """The option of a command that gives an embedder; one that was named in Python may have no name to be loaded by."""
+    return f"--embed {maker.name}" if ":" in maker.name else "--embed with its module:function"
 
 
 def embedded(index: VectorIndex, texts: Any) -> np.ndarray:
     """The vectors of texts; of one, without a dimension for it."""
     if index.embedder is None:
-        raise no_embedder()
+        raise no_embedder(index.embedded_by)
     return index.embedder.encode([texts])[0] if isinstance(texts, str) else index.embedder.encode(texts)
 
 

@@ -88,7 +88,7 @@ async def _embed(body: Shape, name: str, place: str, service: Service) -> None:
     if getattr(body, place) is not None:
         raise InvalidInput(f"{name} and {place} say the same in two ways; send one of them.")
     if service.embedding is None:
-        raise no_embedder()
+        raise no_embedder(service.index.embedded_by)
     texts = getattr(body, name)
     vectors = await service.embedding.vectors_of([texts] if isinstance(texts, str) else texts)
     setattr(body, place, vectors[0] if isinstance(texts, str) else vectors)

@@ -172,6 +172,7 @@ class StoreIndex(LearnerIndex):
                 embedder.resumed(found, draft.state.embed, draft.state.n_features, "this index")  # another was as quick
                 draft.state = replace(draft.state, embed=found.facts)
                 draft.put()
+        self._embedded_by = state.embed or (None if found is None else found.facts)
         return found
 
     @property

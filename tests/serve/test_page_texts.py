@@ -83,6 +83,36 @@ def test_cards_of_texts(browser: Browser, url: str, options: dict) -> None:
         expect(page.locator(".stand .card[data-id]")).to_have_count(1, timeout=1000 * SECONDS)
 
 
+@pytest.mark.parametrize("blank", ["", "   "])
+def test_a_search_for_nothing_says_what_to_do(browser: Browser, url: str, blank: str) -> None:
+    with visiting(browser, url) as page:
+        page.wait_for_selector(".offered .card.text")
+        ask(page, "a boat")
+        before = shown(page)
+        page.fill("[aria-label='text to search for']", blank)
+        page.keyboard.press("Enter")
+        expect(page.locator(".line span").first).to_have_text("Type a text to search for.")
+        assert shown(page) == before
+        page.fill("[aria-label='id of an item']", blank)
+        page.keyboard.press("Enter")
+        expect(page.locator(".line span").first).to_have_text("Type the id of an item to search from.")
+
+
+def test_cards_of_items_that_say_nothing(browser: Browser) -> None:
+    """They show their id, or what else their payload holds, and no names of fields without a value."""
+    index = LiveIndex(n_bits=16, embed="lexical")
+    payloads = [{"text": ""}, {"text": " \n"}, {"text": "", "price": 5}, {"text": "words", "title": " "}]
+    index.add_texts(["one", "two", "three", "four"], ["a", "b", "c", "d"], payloads)
+    with background(index) as url, visiting(browser, url) as page:
+        page.wait_for_selector(".offered .card")
+        looks = {id: page.locator(f".offered .card[data-id='\"{id}\"'] .look") for id in "abcd"}
+        assert {id: look.inner_text().split() for id, look in looks.items()} == {
+            "a": ["a"], "b": ["b"], "c": ["price", "5"], "d": ["words"],
+        }  # fmt: skip
+        assert page.locator(".offered .card.text").count() == 1
+        assert page.locator(".offered .title").count() == 0
+
+
 def test_a_service_without_an_embedder_has_no_box(browser: Browser) -> None:
     index = LiveIndex(n_bits=16)
     index.add(None, [[1.0, 0.0], [0.0, 1.0]])

@@ -75,12 +75,14 @@ function fillLook(look, item, known, api, about) {
 /** What an item says: a query's own text, or the payload's field `text`; null where it says nothing. */
 export function textOf(item) {
   const text = item.text ?? item.payload?.text;
-  return typeof text === "string" && text ? text : null;
+  return says(text) ? text : null;
 }
+
+const says = (value) => typeof value === "string" && value.trim() !== "";
 
 /** What an item is called: its title, the beginning of its text, or its id. */
 export function titleOf(item) {
-  const named = TITLES.map((field) => item.payload?.[field]).find((value) => typeof value === "string" && value);
+  const named = TITLES.map((field) => item.payload?.[field]).find(says);
   return named ?? textOf(item) ?? `#${item.id}`;
 }
 
@@ -105,7 +107,8 @@ function unfolder(look) {
 }
 
 function payloadList(item, about) {
-  const fields = Object.entries(item.payload ?? {}).filter(([name]) => name !== about.label);
+  const fields = Object.entries(item.payload ?? {})
+    .filter(([name, value]) => name !== about.label && (typeof value !== "string" || says(value)));
   if (!fields.length) return make("span.wordless", {}, String(item.id ?? "?"));
   const rows = fields.slice(0, FIELDS_SHOWN).map(([name, value]) =>
     make("span.field", {}, make("span.soft", {}, name), make("span", {}, inWords(value))));

@@ -14,7 +14,7 @@ export class Finder {
     this.list = make("ul.offered", { "aria-label": "items to search from" });
     this.numbers = false;
     const others = make("button", { type: "button", click: () => this.offer() }, "others");
-    this.element = make("div.finder", {}, about.embed ? textForm(onText) : null,
+    this.element = make("div.finder", {}, about.embed ? textForm(onText, trouble) : null,
       make("div.ways", {}, title, others, this.idForm(), takesImages(about) ? imageChooser(onImage) : null),
       make("p.soft.welcome", {}, welcome(about)), this.list);
   }
@@ -26,7 +26,8 @@ export class Finder {
       submit: (event) => {
         event.preventDefault();
         const text = field.value.trim();
-        if (text) this.pick(this.numbers && /^-?\d+$/.test(text) ? whole(text) : text);
+        if (!text) this.trouble(new Error("Type the id of an item to search from."));
+        else this.pick(this.numbers && /^-?\d+$/.test(text) ? whole(text) : text);
       },
     }, field, make("button", { type: "submit" }, "search"));
   }
@@ -72,7 +73,7 @@ export class Finder {
 }
 
 /** The box to type a query into. */
-function textForm(onText) {
+function textForm(onText, trouble) {
   const field = make("input", {
     type: "search", "aria-label": "text to search for", placeholder: "Search for…", autocomplete: "off", maxlength: 1000,
   });
@@ -82,6 +83,7 @@ function textForm(onText) {
       event.preventDefault();
       const text = field.value.trim();
       if (text) onText(text);
+      else trouble(new Error("Type a text to search for."));
     },
   }, field, make("button.primary", { type: "submit" }, "Search"));
 }

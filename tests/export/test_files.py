@@ -175,7 +175,8 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"to": "mysql"}, "expects to to be one of 'duckdb'"),
+            ({"to": "mysql"}, "^codes cannot be exported to 'mysql'; choose one of duckdb, "),
+            ({"to": ["duckdb"]}, r"^codes cannot be exported to \['duckdb'\]"),
             ({"name": "Items; DROP TABLE"}, "lower-case letters"),
             ({"target": "nowhere/codes.parquet"}, "does not exist"),
             ({"target": 7}, "expected a path"),
@@ -214,7 +215,17 @@ class TestCommand:
         save(FlatIndex(Codes.from_bits(BITS)), tmp_path / "index.oh")
         code, words = refused("export", tmp_path / "index.oh", tmp_path / "x", "--to", "mysql")
         assert code == 2
-        assert "'sqlite-vec'" in words
+        assert words.startswith("codes cannot be exported to 'mysql'; choose one of ")
+
+    @pytest.mark.parametrize("text", ["", "a,b\n", "a,b\n1,2\n3,4\n"])
+    def test_a_file_that_is_no_index(self, text: str, tmp_path: Path) -> None:
+        (tmp_path / "items.csv").write_text(text)
+        code, words = refused("export", tmp_path / "items.csv", tmp_path / "x", "--to", "parquet")
+        assert code == 4
+        assert words.endswith("items.csv is not an onlinehash file, or it is truncated.")
+        code, words = refused("export", tmp_path / "items.csv", tmp_path / "x")
+        assert code == 2
+        assert "items.csv is a file, and vectors are exported from the folder of a live index" in words
 
 
 def test_a_store_is_told_that_everything_was_removed(index: LiveIndex, tmp_path: Path) -> None:

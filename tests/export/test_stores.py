@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, FlatIndex, LiveIndex, export
+from onlinehash.errors import InvalidInput, StorageError
 from tests.export.stores import STORES, Store
 from tests.needs import missing, optional
 
@@ -96,9 +97,37 @@ def test_a_record_without_its_table(store: Store, bits: np.ndarray, tmp_path: Pa
     export.codes(index, store.place(tmp_path / "first"), store.to, since=record)
     before = record.read_bytes()
     index.remove([3])
-    with pytest.raises(ValueError, match="has no 'items' to update"):
+    with pytest.raises(ValueError, match=r"has no 'items' to update, although .*exported\.oh records"):
         export.codes(index, store.place(tmp_path / "second"), store.to, since=record)
     assert record.read_bytes() == before, "what was not written is not recorded"
+    assert not (tmp_path / "second").exists(), "and nothing is left behind"
+
+
+@pytest.mark.parametrize("to", ["duckdb", "sqlite-vec"])
+@pytest.mark.parametrize("ending", ["csv", "db"])
+def test_a_file_of_another_kind_is_refused(to: str, ending: str, tmp_path: Path) -> None:
+    for module in ("duckdb", "sqlite_vec", "apsw"):
+        if find_spec(module) is None:
+            missing(module, "`make test` installs it")
+    file = tmp_path / f"table.{ending}"
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises((InvalidInput, StorageError), match=r"not a (DuckDB )?database.*\.$"):
+        export.codes(FlatIndex(Codes.from_bits(np.eye(5, dtype=bool))), file, to)
+    assert file.read_text() == "a,b\n1,2\n"
+
+
+def test_a_server_that_does_not_answer() -> None:
+    if find_spec("qdrant_client") is None:
+        missing("qdrant_client", "`make test` installs it")
+    from qdrant_client.http.exceptions import ResponseHandlingException
+
+    class Away:
+        def collection_exists(self, name: str) -> bool:
+            raise ResponseHandlingException(ConnectionError("connection refused"))
+
+    client: Any = Away()
+    with pytest.raises(StorageError, match=r"^Qdrant failed: connection refused\.$"):
+        export.codes(FlatIndex(Codes.from_bits(np.eye(5, dtype=bool))), client, "qdrant")
 
 
 @pytest.mark.parametrize("name", ["order", "block", "removed"])

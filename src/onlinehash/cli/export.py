@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -50,6 +51,11 @@ def _items(path: str, schema: str | None) -> Iterator[Iterator[Export]]:
     if not is_postgres(path):
         if schema is not None:
             raise InvalidInput("--schema needs an address postgresql://....")
+        if os.path.isfile(path):
+            raise InvalidInput(
+                f"{path} is a file, and vectors are exported from the folder of a live index; --to STORE exports the "
+                "codes of an index in a file."
+            )
         yield items_in_folder(path)
         return
     from onlinehash.stores.export import export as items_in_store

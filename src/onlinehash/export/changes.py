@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash.codes import Codes
-from onlinehash.errors import InvalidInput, MissingExtra, NotReady
+from onlinehash.errors import InvalidInput, MissingExtra, NotReady, StorageError
 from onlinehash.index.api import Capability, Id, Payload, VectorIndex
 from onlinehash.index.base import Index
 
@@ -102,6 +104,7 @@ class Changes:
     contents: Contents
     positions: np.ndarray | None = None
     removed: tuple[Id, ...] = ()
+    record: str = ""  #: The file that records earlier exports, for messages.
     show_progress: Callable[[int], None] = lambda n: None
 
     @property
@@ -142,7 +145,25 @@ class Changes:
         if exists and self.is_first:
             raise InvalidInput(f"{target} already has {name!r}; export to a new place, or under another name.")
         if not exists and not self.is_first:
-            raise InvalidInput(f"{target} has no {name!r} to update; delete the record of exports to start again.")
+            raise InvalidInput(
+                f"{target} has no {name!r} to update, although {self.record} records an earlier export; name the place "
+                "of that export, or delete this record to export everything."
+            )
+
+    def check_place(self, target: str, name: str) -> None:
+        """The same for a file or a folder that is not there; opening it would make it."""
+        if not os.path.exists(target):
+            self.check_table(False, target, name)
+
+
+@contextmanager
+def told(store: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise what the library of a store raises inside as one sentence."""
+    try:
+        yield
+    except kinds as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise StorageError(f"{store} failed: {said}.") from error
 
 
 def need(module: str, store: str, extra: str) -> ModuleType:

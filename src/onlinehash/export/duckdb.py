@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from onlinehash.export.changes import Changes, need, quoted
+import os
+
+from onlinehash.errors import InvalidInput
+from onlinehash.export.changes import Changes, need, quoted, told
 
 
 def write(changes: Changes, target: str, name: str) -> None:
@@ -10,7 +13,9 @@ def write(changes: Changes, target: str, name: str) -> None:
     duckdb = need("duckdb", "DuckDB", "duckdb")
     pa = need("pyarrow", "DuckDB", "duckdb")
     kind = "VARCHAR" if changes.ids_are_text else "BIGINT"
-    with duckdb.connect(target) as database:
+    changes.check_place(target, name)
+    _check_file(target)
+    with told(f"DuckDB at {target}", duckdb.Error), duckdb.connect(target) as database:
         tables = {row[0] for row in database.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
         changes.check_table(name in tables, target, name)
         name = quoted(name)
@@ -25,3 +30,11 @@ def write(changes: Changes, target: str, name: str) -> None:
             database.register("_oh_removed", pa.table({"id": changes.removed}))
             database.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM _oh_removed)")
         database.execute("COMMIT")
+
+
+def _check_file(target: str) -> None:
+    """Refuse a file of another kind: DuckDB opens csv, JSON and Parquet files too, and loses what is written then."""
+    if os.path.isfile(target):
+        with open(target, "rb") as file:
+            if file.read(12)[8:] != b"DUCK":
+                raise InvalidInput(f"{target} exists and is not a DuckDB database; export to a new file.")

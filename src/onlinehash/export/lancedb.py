@@ -13,6 +13,7 @@ def write(changes: Changes, target: str, name: str) -> None:
     lancedb = need("lancedb", "LanceDB", "lancedb")
     import pyarrow as pa
 
+    changes.check_place(target, name)
     database = lancedb.connect(target)
     try:
         table = database.open_table(name)

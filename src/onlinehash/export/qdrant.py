@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from types import ModuleType
 from typing import Any
 
-from onlinehash.export.changes import Block, Changes, need
+from onlinehash.export.changes import Block, Changes, need, told
 from onlinehash.index.api import Id
 
 
 def write(changes: Changes, target: object, name: str) -> None:
     """Create a collection, or bring one up to date: through a client, at an address, or in a folder."""
     qdrant = need("qdrant_client", "Qdrant", "qdrant")
-    if not isinstance(target, str):
-        _write(qdrant.models, changes, target, name)
-        return
-    place = {"url": target, "api_key": os.environ.get("QDRANT_API_KEY")} if "://" in target else {"path": target}
-    with closing(qdrant.QdrantClient(**place)) as client:
+    failures = need("qdrant_client.http.exceptions", "Qdrant", "qdrant")
+    if isinstance(target, str) and "://" not in target:
+        changes.check_place(target, name)
+    with told("Qdrant", failures.ApiException), _client(qdrant, target) as client:
         _write(qdrant.models, changes, client, name)
+
+
+def _client(qdrant: ModuleType, target: object) -> AbstractContextManager[Any]:
+    if not isinstance(target, str):
+        return nullcontext(target)
+    place = {"url": target, "api_key": os.environ.get("QDRANT_API_KEY")} if "://" in target else {"path": target}
+    return closing(qdrant.QdrantClient(**place))
 
 
 def _write(models: Any, changes: Changes, client: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from onlinehash.export.changes import Changes, need, quoted
+from onlinehash.export.changes import Changes, need, quoted, told
 
 
 def write(changes: Changes, target: str, name: str) -> None:
@@ -16,7 +16,8 @@ def write(changes: Changes, target: str, name: str) -> None:
     apsw = need("apsw", "sqlite-vec", "sqlite-vec")
     extension = need("sqlite_vec", "sqlite-vec", "sqlite-vec")
     kind = "TEXT" if changes.ids_are_text else "INTEGER"
-    with closing(apsw.Connection(target)) as database:
+    changes.check_place(target, name)
+    with told(f"SQLite at {target}", apsw.Error), closing(apsw.Connection(target)) as database:
         database.enable_load_extension(True)
         database.load_extension(extension.loadable_path())
         with database:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.export.changes import Changes, Contents
 from onlinehash.export.record import Record
 from onlinehash.index.api import VectorIndex
@@ -105,7 +105,8 @@ def codes(
     >>> export.codes(index, "changes.parquet", to="parquet", since="exported.oh")
     Written(items=0, removed=1)
     """
-    checks.parameters("export", {"to": to}, {"to": checks.one_of(*TARGETS)})
+    if not isinstance(to, str) or to not in TARGETS:
+        raise InvalidParameter(f"codes cannot be exported to {checks.shown(to)}; choose one of {', '.join(TARGETS)}.")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidInput(
             expected="a name of lower-case letters, digits and _ that starts with a letter", got=checks.shown(name)
@@ -121,7 +122,8 @@ def codes(
     if since is not None:
         record = Record.of(contents)
         if Path(since).exists():
-            changes = Changes(contents, *Record.load(Path(since)).difference(record), show_progress)
+            changed = Record.load(Path(since)).difference(record)
+            changes = Changes(contents, *changed, os.fspath(since), show_progress)
     importlib.import_module(f"onlinehash.export.{TARGETS[to]}").write(changes, target, name)
     if since is not None:
         record.save(Path(since))

@@ -118,7 +118,8 @@ def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tup
         for magic, kind in FOREIGN.items():
             if start.startswith(magic):
                 raise FormatError(f"{path} is {kind}, not a model, an index or codes saved by onlinehash.") from None
-        raise FormatError(f"{path} is not an onlinehash file, or it is truncated: {error}.") from None
+        said = f": {error}" if str(error) else ""
+        raise FormatError(f"{path} is not an onlinehash file, or it is truncated{said}.") from None
     return _content(header, arrays, path)
 
 

@@ -153,6 +153,22 @@ class TestRecord:
             export.codes(index, tmp_path / "b.parquet", "parquet", since=tmp_path / "r")
         assert not (tmp_path / "b.parquet").exists()
 
+    @pytest.mark.parametrize("since", ["3", 3, True, ["r"]])
+    def test_a_version_number_is_no_record(
+        self, index: LiveIndex, since: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InvalidInput, match=r"the file that records earlier exports, got .*such as exported\.oh"):
+            export.codes(index, "a.parquet", "parquet", since=since)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_record_that_cannot_be_written_is_refused_before_codes_are(
+        self, index: LiveIndex, tmp_path: Path
+    ) -> None:
+        with pytest.raises(InvalidInput, match="nowhere does not exist"):
+            export.codes(index, tmp_path / "a.parquet", "parquet", since=tmp_path / "nowhere" / "exported.oh")
+        assert list(tmp_path.iterdir()) == []
+
     def test_other_files(self, index: LiveIndex, tmp_path: Path) -> None:
         save(index.codes, tmp_path / "codes.oh")
         with pytest.raises(InvalidInput, match="expected a record of exports"):
@@ -201,10 +217,17 @@ class TestCommand:
         index.backup(tmp_path / "items")
         arguments = ("export", tmp_path / "items", tmp_path / "codes.parquet", "--to", "parquet")
         record = ("--since", tmp_path / "exported.oh")
-        assert "3 codes, for parquet" in done(*arguments, *record).out
+        told = done(*arguments, *record).out
+        assert "3 codes, for parquet" in told
+        assert f"started at {record[1]};" in told
         changes = ("export", tmp_path / "items", tmp_path / "changes.parquet", "--to", "parquet")
         again = done(*changes, *record, "--json").document
         assert (again["items"], again["removed"], again["name"]) == (0, 0, "items")
+        assert (again["record"], again["record_started"]) == (str(record[1]), False)
+        third = ("export", tmp_path / "items", tmp_path / "third.parquet", "--to", "parquet")
+        assert f"updated at {record[1]}" in done(*third, *record).out
+        fourth = ("export", tmp_path / "items", tmp_path / "fourth.parquet", "--to", "parquet")
+        assert done(*fourth, "--since", tmp_path / "new.oh", "--json").document["record_started"] is True
         save(FlatIndex(Codes.from_bits(BITS)), tmp_path / "index.oh")
         written = done("export", tmp_path / "index.oh", tmp_path / "b.parquet", "--to", "parquet", "--json").document
         assert written["items"] == 5

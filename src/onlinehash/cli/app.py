@@ -431,7 +431,8 @@ def export(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="With --to: write only what changed since the export that this file records, then update it.",
+            help="With --to: write only what changed since the export that this file records, then update it; the "
+            "first export makes the file.",
             show_default=False,
         ),
     ] = None,

@@ -67,13 +67,18 @@ def _items(path: str, schema: str | None) -> Iterator[Iterator[Export]]:
 
 def export_codes(path: str, target: str, to: str, name: str, since: str | None, as_json: bool) -> None:
     """Write the codes of an index for another store."""
+    is_first = since is not None and not os.path.exists(since)
     with opened(path) as index, progress_bar() as show_progress:
         written = exports.codes(
             index, target, to, name=name, since=since, show_progress=lambda n: show_progress(None, f"{n:,} items")
         )
     if as_json:
-        output.print_json({"output": target, "to": to, "name": name} | written._asdict())
+        record = {} if since is None else {"record": since, "record_started": is_first}
+        output.print_json({"output": target, "to": to, "name": name} | written._asdict() | record)
         return
     lines = [("written", f"{written.items:,} codes, for {to}, to {target}")]
-    lines += [("removed", f"{written.removed:,} items")] if since else []
+    if is_first:
+        lines += [("record", f"started at {since}; the next export with it writes only what changed")]
+    elif since is not None:
+        lines += [("removed", f"{written.removed:,} items"), ("record", f"updated at {since}")]
     output.print_columns(lines)

@@ -77,7 +77,7 @@ def codes(
         The table, collection or document type.
     since : path, optional
         The record of earlier exports. Only what is different from it is written, and it is brought up to date
-        afterwards. Where there is no such file yet, everything is written.
+        afterwards. Where there is no such file yet, everything is written. It is no version number.
     show_progress : function, optional
         Called with the number of items written so far.
 
@@ -115,19 +115,33 @@ def codes(
         target = _checked(os.fspath(target))
     elif to != "qdrant":
         raise InvalidInput(expected="a path to write to", got=checks.shown(target))
+    if since is not None:
+        since = _checked_record(since)
     contents = Contents.of(index)
     changes = Changes(contents, show_progress=show_progress)
-    if len(contents.codes) == 0 and (since is None or not Path(since).exists()):
+    if len(contents.codes) == 0 and (since is None or not since.exists()):
         raise InvalidInput("the index has no items to export.")
     if since is not None:
         record = Record.of(contents)
-        if Path(since).exists():
-            changed = Record.load(Path(since)).difference(record)
+        if since.exists():
+            changed = Record.load(since).difference(record)
             changes = Changes(contents, *changed, os.fspath(since), show_progress)
     importlib.import_module(f"onlinehash.export.{TARGETS[to]}").write(changes, target, name)
     if since is not None:
-        record.save(Path(since))
+        record.save(since)
     return Written(changes.n_items, len(changes.removed))
+
+
+def _checked_record(since: object) -> Path:
+    """The path of a record, before anything is written. A number is meant as a version, which tells nothing here."""
+    is_number = isinstance(since, int) or (isinstance(since, str) and since.isdecimal() and not Path(since).exists())
+    if is_number or not isinstance(since, str | os.PathLike):
+        raise InvalidInput(
+            expected="the file that records earlier exports",
+            got=checks.shown(since),
+            hint="name one such as exported.oh, which the first export makes",
+        )
+    return Path(_checked(os.fspath(since)))
 
 
 def _checked(target: str) -> str:

@@ -96,9 +96,54 @@ def all_of_qdrant(client: Any) -> dict[Any, Any]:
     return {point.payload["id"]: (point.vector, point.payload["payload"]) for point in points}
 
 
+def milvus_file(path: Path) -> Path:
+    return path.with_suffix(".db")
+
+
+def milvus(path: Path) -> Any:
+    from pymilvus import MilvusClient
+
+    return closing(MilvusClient(str(path), dedicated=True))
+
+
+def in_milvus(path: Path, code: Codes, k: int) -> Answer:
+    with milvus(path) as client:
+        (hits,) = client.search("items", [code.to_packbits()[0].tobytes()], limit=k, output_fields=["id"])
+    return [(hit["entity"]["id"], int(hit["distance"])) for hit in hits]
+
+
+def all_of_milvus(path: Path) -> dict[Any, Any]:
+    with milvus(path) as client:
+        rows = client.query("items", filter="", limit=16_384, output_fields=["id", "code", "payload"])
+    return {row["id"]: (row["code"], row["payload"]) for row in rows}
+
+
+def postgres(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(address)
+
+
+def in_pgvector(address: str, code: Codes, k: int) -> Answer:
+    query = code.to_pgvector()[0]
+    with postgres(address) as connection:
+        found = connection.execute(
+            'SELECT id, (code <~> %s::"bit")::integer FROM items ORDER BY code <~> %s::"bit" LIMIT %s',
+            (query, query, k),
+        )
+        return found.fetchall()
+
+
+def all_of_pgvector(address: str) -> dict[Any, Any]:
+    with postgres(address) as connection:
+        return {row[0]: row[1:] for row in connection.execute("SELECT id, code, payload FROM items").fetchall()}
+
+
 STORES = [
     Store("duckdb", ("duckdb",), in_duckdb, all_of_duckdb),
     Store("sqlite-vec", ("apsw", "sqlite_vec"), in_sqlite_vec, all_of_sqlite_vec),
     Store("lancedb", ("lancedb",), in_lancedb, all_of_lancedb),
     Store("qdrant", ("qdrant_client",), in_qdrant, all_of_qdrant, qdrant_in_memory),
+    Store("milvus", ("pymilvus", "milvus_lite"), in_milvus, all_of_milvus, milvus_file),
+    Store("pgvector", ("psycopg", "pg0"), in_pgvector, all_of_pgvector),  # its place is a database, see `store`
 ]

@@ -413,14 +413,15 @@ def export(
         ),
     ],
     target: Annotated[
-        str, typer.Argument(help="What to write: a file, or a folder for some stores.", show_default=False)
+        str,
+        typer.Argument(help="What to write: a file, or for some stores a folder or an address.", show_default=False),
     ],
     to: Annotated[
         str | None,
         typer.Option(
             metavar="STORE",
-            help="Write codes for another store: duckdb, elasticsearch, lancedb, opensearch, parquet, qdrant, "
-            "sqlite-vec or vespa.",
+            help="Write codes for another store: duckdb, elasticsearch, lancedb, milvus, opensearch, parquet, "
+            "pgvector, qdrant, sqlite-vec or vespa.",
             show_default="vectors, as JSON lines",
         ),
     ] = None,

@@ -67,11 +67,14 @@ def _items(path: str, schema: str | None) -> Iterator[Iterator[Export]]:
 
 def export_codes(path: str, target: str, to: str, name: str, since: str | None, as_json: bool) -> None:
     """Write the codes of an index for another store."""
+    from onlinehash.consume.address import without_login
+
     is_first = since is not None and not os.path.exists(since)
     with opened(path) as index, progress_bar() as show_progress:
         written = exports.codes(
             index, target, to, name=name, since=since, show_progress=lambda n: show_progress(None, f"{n:,} items")
         )
+    target = without_login(target)
     if as_json:
         record = {} if since is None else {"record": since, "record_started": is_first}
         output.print_json({"output": target, "to": to, "name": name} | written._asdict() | record)

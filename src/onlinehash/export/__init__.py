@@ -7,7 +7,7 @@ Examples
 --------
 >>> from onlinehash import export
 >>> sorted(export.TARGETS)  # what `to` may be
-['duckdb', 'elasticsearch', 'lancedb', 'opensearch', 'parquet', 'qdrant', 'sqlite-vec', 'vespa']
+['duckdb', 'elasticsearch', 'lancedb', 'milvus', 'opensearch', 'parquet', 'pgvector', 'qdrant', 'sqlite-vec', 'vespa']
 """
 
 from onlinehash.export.stores import TARGETS, Written, codes

@@ -162,7 +162,8 @@ def told(store: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        text = str(getattr(error, "message", error)).strip()  # that of Milvus is inside brackets otherwise
+        said = (text.splitlines() or [type(error).__name__])[0].rstrip(".")
         raise StorageError(f"{store} failed: {said}.") from error
 
 

@@ -17,6 +17,7 @@ from onlinehash.index.api import VectorIndex
 from onlinehash.index.base import Index
 
 if TYPE_CHECKING:
+    from pymilvus import MilvusClient
     from qdrant_client import QdrantClient
 
 #: The kinds of stores, and the module of each.
@@ -24,8 +25,10 @@ TARGETS = {
     "duckdb": "duckdb",
     "elasticsearch": "elasticsearch",
     "lancedb": "lancedb",
+    "milvus": "milvus",
     "opensearch": "opensearch",
     "parquet": "parquet",
+    "pgvector": "pgvector",
     "qdrant": "qdrant",
     "sqlite-vec": "sqlite_vec",
     "vespa": "vespa",
@@ -54,7 +57,7 @@ class Written(NamedTuple):
 
 def codes(
     index: VectorIndex | Index,
-    target: str | os.PathLike[str] | QdrantClient,
+    target: str | os.PathLike[str] | QdrantClient | MilvusClient,
     to: str,
     *,
     name: str = "items",
@@ -67,10 +70,12 @@ def codes(
     ----------
     index : VectorIndex or Index
         Any index: `LiveIndex`, `PostgresIndex`, ..., `FlatIndex`, `MultiIndex`.
-    target : path or str
+    target : path, str or client
         A file (parquet, duckdb, sqlite-vec), a folder (lancedb; elasticsearch, opensearch and vespa, for which it is
-        new), or for qdrant a client, an address such as `http://localhost:6333` (its key is taken from the environment
-        variable QDRANT_API_KEY), or the folder of its local mode.
+        new), the address of a database `postgresql://...` (pgvector), for qdrant a client, an address such as
+        `http://localhost:6333` (its key is taken from the environment variable QDRANT_API_KEY), or the folder of its
+        local mode, and for milvus a client, an address such as `http://localhost:19530` (its token is taken from
+        MILVUS_TOKEN), or a file of Milvus Lite, which ends in `.db`.
     to : str
         The kind of store, one of `export.TARGETS`.
     name : str, default="items"
@@ -113,7 +118,7 @@ def codes(
         )
     if isinstance(target, str | os.PathLike):
         target = _checked(os.fspath(target))
-    elif to != "qdrant":
+    elif to not in ("milvus", "qdrant"):
         raise InvalidInput(expected="a path to write to", got=checks.shown(target))
     if since is not None:
         since = _checked_record(since)

@@ -1,7 +1,8 @@
 """What an embedder is, how an index recognises the one that made its vectors, and how one is found by its name.
 
 An embedder is an object with `encode(list of texts) -> matrix`, which is what sentence-transformers and model2vec have
-already, or with `embed`, as fastembed has it, or any function that does the same.
+already, or with `embed`, as fastembed has it, or any function that does the same. One that takes pictures as well, as
+CLIP does, makes vectors of both that can be compared.
 
 Vectors of two models must not meet in one index. So an index keeps, with the name of its embedder, what it makes of a
 few fixed texts, and compares that when it is opened. A digest of a model's files would tell less: the same model may
@@ -14,7 +15,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike, as_array
 from onlinehash.embed.lexical import NEWEST, Lexical
-from onlinehash.errors import FormatError, InvalidInput, MissingExtra, OnlineHashError
+from onlinehash.errors import FormatError, InvalidInput, MissingExtra, NotSupported, OnlineHashError
 from onlinehash.types import State
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 #: What every embedder is tried with: a few kinds of text, in a few scripts.
 PROBES = (
@@ -114,12 +118,50 @@ class Embedding:
         InvalidInput
             If these are no texts, or the embedder does not give a vector of finite numbers for each.
         """
-        asked = checked(texts)
+        return self._of_one_length(checked(texts), "text")
+
+    def encode_pictures(self, pictures: Iterable[Image | np.ndarray]) -> np.ndarray:
+        """One vector a picture, by a model whose `encode` takes pictures as well as texts, as CLIP's does.
+
+        Parameters
+        ----------
+        pictures : list of PIL images or arrays
+            They reach the model as they are.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            float32, for `add` and `find` of an index.
+
+        Raises
+        ------
+        InvalidInput
+            If these are no pictures, or the embedder does not give a vector of finite numbers for each, with as many
+            values as those of texts; NotSupported of a `Lexical`, which takes texts only.
+        EmbedderFailed
+            If the model raises an error, as others for texts alone do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash.embed import Embedding
+        >>> def brightness(things):  # of texts that say it, and of pictures
+        ...     return [[float("dark" in one), float("light" in one)] if isinstance(one, str)
+        ...             else [255 - one.mean(), one.mean()] for one in things]
+        >>> Embedding(brightness).encode_pictures([np.full((8, 8), 255)])
+        array([[  0., 255.]], dtype=float32)
+        """
+        found = checked_pictures(pictures)
+        if isinstance(self.model, Lexical):
+            raise NotSupported(f"the embedder {self.name!r} takes texts only; use one that takes both, such as CLIP.")
+        return self._of_one_length(found, "picture")
+
+    def _of_one_length(self, asked: list[Any], kind: str) -> np.ndarray:
         if not asked:
             return np.empty((0, self.n_features), np.float32)
-        X = self._vectors(asked)
+        X = self._vectors(asked, kind)
         if X.shape[1] != self.n_features:
-            raise self._refused(f"vectors of {X.shape[1]} values, where it gave {self.n_features} before")
+            raise self._refused(f"vectors of {X.shape[1]} values, where it gave {self.n_features} before", kind)
         return X
 
     @property
@@ -160,11 +202,11 @@ class Embedding:
 
     @cached_property
     def _tried(self) -> np.ndarray:
-        return self._vectors(list(PROBES))
+        return self._vectors(list(PROBES), "text")
 
-    def _vectors(self, texts: list[str]) -> np.ndarray:
+    def _vectors(self, asked: list[Any], kind: str) -> np.ndarray:
         try:
-            made = self._encode(texts)
+            made = self._encode(asked)
             if isinstance(made, Iterator):
                 made = list(made)
         except OnlineHashError:
@@ -174,13 +216,13 @@ class Embedding:
         try:
             X = checks.matrix(as_array(made, "X"), "X", np.dtype(np.float32))
         except (InvalidInput, ValueError, TypeError) as error:
-            raise self._refused(f"something else ({checks.shown(error)})") from None
-        if len(X) != len(texts) or X.shape[1] == 0:
-            raise self._refused(f"an array of shape {X.shape} for {len(texts)} texts")
+            raise self._refused(f"something else ({checks.shown(error)})", kind) from None
+        if len(X) != len(asked) or X.shape[1] == 0:
+            raise self._refused(f"an array of shape {X.shape} for {len(asked)} {kind}s", kind)
         return checks.finite(X, f"what the embedder {self.name!r} made")
 
-    def _refused(self, got: str) -> InvalidInput:
-        return InvalidInput(expected=f"the embedder {self.name!r} to give a vector for each text", got=got)
+    def _refused(self, got: str, kind: str) -> InvalidInput:
+        return InvalidInput(expected=f"the embedder {self.name!r} to give a vector for each {kind}", got=got)
 
     def __repr__(self) -> str:
         return f"Embedding({self.name!r})"
@@ -274,6 +316,25 @@ def checked(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise InvalidInput(expected="texts", got=checks.shown(text))
     return [str(text) for text in found]  # without NumPy's own kind of them
+
+
+def checked_pictures(pictures: Iterable[Any]) -> list[Any]:
+    """Pictures as a list of them. A path would be embedded as a text, and the rows of a picture as pictures."""
+    if isinstance(pictures, str | bytes) or _is_picture(pictures) or not isinstance(pictures, Iterable):
+        raise InvalidInput(expected="a list of pictures", got=checks.shown(pictures))
+    found = list(pictures)
+    for picture in found:
+        if not _is_picture(picture):
+            raise InvalidInput(
+                expected="pictures, as PIL images or arrays",
+                got=checks.shown(picture),
+                hint="open files by PIL.Image.open",
+            )
+    return found
+
+
+def _is_picture(thing: object) -> bool:
+    return hasattr(thing, "getpixel") or getattr(thing, "ndim", None) in (2, 3)
 
 
 def is_lexical(name: str) -> bool:

@@ -43,10 +43,33 @@ def test_objects_with_encode_and_functions(model: Any) -> None:
     assert embedding.n_features == 5
 
 
-@pytest.mark.parametrize("texts", ["banana", [1], [None], 7, b"banana", [["banana"]]])
+@pytest.mark.parametrize("texts", ["banana", None, 7, b"banana"])
 def test_what_is_no_list_of_texts(texts: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"expected .*texts"):
+    with pytest.raises(InvalidInput, match="expected a list of texts, got"):
         Embedding(Letters()).encode(texts)
+
+
+@pytest.mark.parametrize("text", [1, ["banana"], b"banana", {"text": "banana"}])
+def test_what_is_no_text(text: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^expected text 1 to be a string, got "):
+        Embedding(Letters()).encode(["banana", text])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["banana", None],
+        ["banana", float("nan")],
+        pyarrow.array(["banana", None]),
+        pyarrow.chunked_array([["banana"], [None]]),
+        pandas.Series(["banana", None]),
+        pandas.Series(["banana", None], dtype="string"),
+    ],
+    ids=["None", "NaN", "Arrow", "chunks", "pandas", "pandas strings"],
+)
+def test_a_text_that_is_missing(texts: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^text 1 is missing \((None|nan|<NA>)\); leave its row out"):
+        LiveIndex(n_bits=8, embed=Letters()).add_texts(texts)
 
 
 def test_tables_are_no_texts_and_columns_are() -> None:

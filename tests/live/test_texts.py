@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
@@ -17,6 +19,7 @@ from tests.embed.test_embedder import Letters
 from tests.stores.memory_backend import MemoryBackend, Tables
 
 TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
+X = np.random.default_rng(0).normal(size=(2, 64))
 
 
 def live(**options: Any) -> LiveIndex:
@@ -90,6 +93,47 @@ def test_without_an_embedder_texts_are_refused(make: Any) -> None:
         ):
             with pytest.raises(NotSupported, match="has no embedder"):
                 call()
+
+
+class Polars:
+    """A frame of polars, as far as it matters here."""
+
+    def to_dicts(self) -> list[dict[str, int]]:
+        return [{"n": 1}, {"n": 2}]
+
+
+FRAME = pandas.DataFrame({"n": [1, 2]})
+TABLE = pyarrow.Table.from_pandas(FRAME)
+
+
+@pytest.mark.parametrize("make", [live, in_a_store])
+@pytest.mark.parametrize(
+    ("payloads", "how"),
+    [
+        (FRAME, r'got a DataFrame; give its \.to_dict\("records"\)\.$'),
+        (Polars(), r"got a Polars; give its \.to_dicts\(\)\.$"),
+        (TABLE, r"got a Table; give its \.to_pylist\(\)\.$"),
+        (pyarrow.array([{"n": 1}, None]), r"got a StructArray; give its \.to_pylist\(\)\.$"),
+        (pandas.Series([{"n": 1}, None]), r"got a Series; give its \.tolist\(\)\.$"),
+        (np.array([{"n": 1}, None]), r"got a ndarray; give its \.tolist\(\)\.$"),
+        (7, r"got 7\.$"),
+        ("ab", r"got 'ab'\.$"),
+    ],
+    ids=["pandas", "polars", "Arrow", "Arrow column", "pandas column", "NumPy", "number", "text"],
+)
+def test_payloads_that_are_no_list_say_how_to_make_one(make: Any, payloads: Any, how: str) -> None:
+    with make() as index:
+        for add in (lambda: index.add_texts(TEXTS[:2], payloads=payloads), lambda: index.add(None, X, payloads)):
+            with pytest.raises(InvalidInput, match=rf"^expected a list of payloads, a dict or None each, {how}"):
+                add()
+        assert len(index) == 0
+
+
+def test_what_the_messages_say_is_taken() -> None:
+    for payloads in (FRAME.to_dict("records"), TABLE.to_pylist(), Polars().to_dicts()):
+        with live() as index:
+            index.add_texts(TEXTS[:2], payloads=payloads)
+            assert [payload["n"] for payload in index.payloads_of([0, 1]) if payload is not None] == [1, 2]
 
 
 # ------------------------------------------------------------------ the same embedder

@@ -312,10 +312,17 @@ def checked(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidInput(expected="a list of texts", got=checks.shown(texts))
     found = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # Arrow's columns have scalars
-    for text in found:
+    for row, text in enumerate(found):
         if not isinstance(text, str):
-            raise InvalidInput(expected="texts", got=checks.shown(text))
+            raise _no_text(row, text)
     return [str(text) for text in found]  # without NumPy's own kind of them
+
+
+def _no_text(row: int, found: object) -> InvalidInput:
+    shown = checks.shown(found)
+    if shown in ("None", "nan", "<NA>"):  # what tables have where a value is missing
+        return InvalidInput(f"text {row} is missing ({shown}); leave its row out, or give a text for it.")
+    return InvalidInput(expected=f"text {row} to be a string", got=shown)
 
 
 def checked_pictures(pictures: Iterable[Any]) -> list[Any]:

@@ -176,11 +176,29 @@ class Payloads:
             return [None] * n
         if isinstance(payloads, dict) and n == 1:
             payloads = [payloads]
-        if not isinstance(payloads, list | tuple):
-            raise InvalidInput(expected=f"a list of {n} payloads", got=checks.shown(payloads))
+        payloads = listed(payloads)
         if len(payloads) != n:
             raise InvalidInput(expected=f"a payload (a dict or None) for each of {n} items", got=f"{len(payloads)}")
         return [None if payload is None else _text(payload, i) for i, payload in enumerate(payloads)]
+
+
+#: How tables and columns are made a list of dicts: Arrow, polars, pandas, and columns of these and NumPy.
+_TO_LISTS = {"to_pylist": "", "to_dicts": "", "to_dict": '"records"', "tolist": "", "to_list": ""}
+
+
+def listed(payloads: Any) -> Sequence[Any]:
+    """Payloads as a list, or an error that says how they are made one.
+
+    Tables are not taken as they are: what stands for a missing value in them, such as NaN, is not JSON.
+    """
+    if isinstance(payloads, list | tuple):
+        return payloads
+    wanted = "a list of payloads, a dict or None each"
+    for method, argument in _TO_LISTS.items():
+        if hasattr(payloads, method) and (method != "to_dict" or hasattr(payloads, "columns")):
+            how = f"give its .{method}({argument})"
+            raise InvalidInput(expected=wanted, got=f"a {type(payloads).__name__}", hint=how)
+    raise InvalidInput(expected=wanted, got=checks.shown(payloads))
 
 
 def _text(payload: Any, i: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.embed.embedder import checked
 from onlinehash.errors import InvalidInput, NotSupported
+from onlinehash.live.payloads import listed
 
 if TYPE_CHECKING:
     from onlinehash.embed.embedder import Maker
@@ -48,7 +49,7 @@ def with_texts(payloads: Any, texts: Any) -> list[Any]:
     found = checked(texts)
     if payloads is None:
         return [{FIELD: text} for text in found]
-    given = [payloads] if isinstance(payloads, dict) else list(payloads)
+    given = [payloads] if isinstance(payloads, dict) else listed(payloads)
     checks.same_length("payloads", len(given), len(found), "texts")
     for payload in given:
         if payload is not None and not isinstance(payload, dict):

@@ -22,7 +22,7 @@ from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.io import format
 from onlinehash.serve import embedding as queues
-from onlinehash.serve.bodies.shapes import NewItems
+from onlinehash.serve.bodies.shapes import SHAPES, NewItems, Shape
 from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.requests import held
@@ -160,6 +160,7 @@ def test_texts_teach(url: str) -> None:
         ("/v1/items", {"texts": ["a"], "payloads": [None, None]}, 422, "expected payloads with 1 entries"),
         ("/v1/learn", {"text_a": "a", "id_b": 1, "id_a": 2, "similar": True}, 422, "expected one of a and b"),
         ("/v1/learn", {"text_a": "a", "id_b": 12345, "similar": True}, 404, "12345"),
+        ("/v1/codes", {"text": "a"}, 422, "the field 'text' is unknown; here it is texts, a list; the fields are ids"),
         ("/v1/find", {"text": "a" * 70_000}, 413, "expected texts of at most 65536 characters, got one of 70000"),
         ("/v1/find", {"texts": ["a"] * 10_001}, 413, "expected at most 10000 texts"),
     ],
@@ -168,6 +169,31 @@ def test_what_is_refused(url: str, path: str, body: dict[str, Any], status: int,
     answer = post_json(url, path, body)
     assert answer.status_code == status, answer.text
     assert message in answer.json()["message"]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_a_text_is_taken_wherever_a_vector_is(shape: type[Shape]) -> None:
+    pairs = {"vector": "text", "vectors": "texts", "a": "text_a", "b": "text_b"}
+    assert {shape.embedded[pairs[name]] for name in shape.arrays} == set(shape.arrays)
+    for name in shape.arrays:
+        assert pairs[name] in shape.__struct_fields__
+        if shape.one_of:
+            assert any(pairs[name] in group for group in shape.one_of)
+
+
+@pytest.mark.parametrize("body", [{"id": 9, "text": "a"}, {"text": "a"}, {"id": 9, "vector": [1, 2]}, {"payload": {}}])
+def test_a_single_item_is_told_where_it_is_taken(url: str, body: dict[str, Any]) -> None:
+    before = httpx.get(f"{url}/v1/about").json()["n"]
+    added = post_json(url, "/v1/items", body)
+    changed = httpx.patch(f"{url}/v1/items", json=body)
+    for answer, route in ((added, "POST /v1/items/ID adds"), (changed, "PATCH /v1/items/ID changes")):
+        assert answer.status_code == 422
+        assert "as lists: ids, vectors or texts, and payloads" in answer.json()["message"]
+        assert route in answer.json()["message"]
+    assert httpx.get(f"{url}/v1/about").json()["n"] == before
+    assert post_json(url, "/v1/items/900", {"text": "one item"}).status_code == 201
+    assert httpx.patch(f"{url}/v1/items/900", json={"text": "another text"}).status_code == 200
+    assert httpx.delete(f"{url}/v1/items/900").status_code == 200
 
 
 def test_a_service_without_an_embedder_says_so() -> None:

@@ -147,7 +147,8 @@ def _refusal(message: str, shape: type[Shape]) -> InvalidInput:
         return InvalidInput(expected=wanted + (at or " as the body"), got=_GOT.get(types[2], types[2]))
     fields = ", ".join(shape.__struct_fields__)
     if (name := _quoted(problem, "Object contains unknown field ")) is not None:
-        known = f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        instead = f"; here it is {name}s, a list" if f"{name}s" in shape.__struct_fields__ else ""
+        known = f"the field {checks.shown(name)} is unknown{instead}; the fields are {fields}."
         return InvalidInput(shape.refused.get(name, known))
     if (name := _quoted(problem, "Object missing required field ")) is not None:
         return InvalidInput(f"the field {name} is missing; the fields are {fields}.")

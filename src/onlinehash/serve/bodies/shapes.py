@@ -94,6 +94,10 @@ class NewItems(Shape, kw_only=True):
     media = (JSON, NPY, ARROW, FORMAT)
     one_of = (("vectors",), ("texts",))
     embedded = {"texts": "vectors"}
+    refused = dict.fromkeys(
+        ("id", "vector", "text", "payload"),
+        "items are added here as lists: ids, vectors or texts, and payloads; POST /v1/items/ID adds one.",
+    )
 
 
 class ChangedItems(Shape, kw_only=True):
@@ -111,6 +115,10 @@ class ChangedItems(Shape, kw_only=True):
     columns = ("ids", "vectors", "texts", "payloads")
     media = (JSON, ARROW, FORMAT)
     embedded = {"texts": "vectors"}
+    refused = dict.fromkeys(
+        ("id", "vector", "text", "payload"),
+        "items are changed here as lists: ids, vectors or texts, and payloads; PATCH /v1/items/ID changes one.",
+    )
 
 
 class NewItem(Shape, kw_only=True):

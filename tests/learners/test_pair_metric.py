@@ -66,7 +66,8 @@ def test_any_split_of_a_stream_gives_the_same_bytes(small, size, features):
     A[7], B[33], A[50], B[51] = 0, 0, 1e-30 * A[50], 50 * B[51]
     whole = OnlineHashing(8, features=features, random_state=0).keep_metric()
     whole.partial_fit_pairs(A, B, similar, weight)
-    assert whole.pair_metric_.n_pairs == whole.n_pairs_seen_ == 200
+    assert whole.n_pairs_seen_ == 200
+    assert whole.pair_metric_.n_pairs == (weight > 0).sum() < 200
     parts = OnlineHashing(8, features=features, random_state=0).keep_metric()
     for start in range(0, 200, size):
         some = slice(start, start + size)
@@ -242,6 +243,76 @@ def test_vectors_of_any_length_are_compared():
     zeros = metric.ranking(np.zeros(20, np.float32), 50)
     zeros.add(np.zeros((4, 20), np.float32))
     assert zeros.order(50)[0].tolist() == [0, 1, 2, 3]
+
+
+def marked(*marks: tuple[np.ndarray, np.ndarray, int], points: np.ndarray) -> PairMetric:
+    """A metric that has seen points and these marks."""
+    metric = PairMetric(points.shape[1], seed=0)
+    metric.observe(points)
+    for query, item, similar in marks:
+        metric.learn(query[None], item[None], np.array([similar], np.int8), np.ones(1))
+    return metric
+
+
+def order_of(metric: PairMetric, query: np.ndarray, rows: np.ndarray) -> list[int]:
+    ranking = metric.ranking(query, len(rows))
+    ranking.add(rows)
+    return ranking.order(len(rows))[0].tolist()
+
+
+def test_an_item_that_equals_its_query_may_be_marked_as_not_similar():
+    """As a text that is asked for by its own words."""
+    rows = np.random.default_rng(0).standard_normal((60, 20)).astype(np.float32)
+    assert order_of(PairMetric(20, seed=0), rows[7], rows)[0] == 7
+    assert order_of(marked((rows[7], rows[7], -1), points=rows), rows[7], rows)[-1] == 7
+    assert order_of(marked((rows[7], rows[9], 1), points=rows), rows[7], rows)[:2] == [7, 9]
+
+
+def test_of_marks_on_items_that_are_nearly_equal_the_nearest_counts():
+    rows = np.random.default_rng(0).standard_normal((60, 20)).astype(np.float32)
+    rows[9] = rows[8] + 0.002
+    metric = marked((rows[7], rows[8], 1), (rows[7], rows[9], -1), points=rows[10:])
+    order = order_of(metric, rows[7], rows)
+    assert order[:2] == [7, 8]
+    assert order[-1] == 9
+
+
+def test_an_item_of_zeros_may_be_marked():
+    rows = -np.abs(np.random.default_rng(0).standard_normal((60, 20))).astype(np.float32)
+    rows[3] = 0
+    query = np.ones(20, np.float32)
+    assert order_of(PairMetric(20, seed=0), query, rows)[0] == 3
+    assert order_of(marked((query, rows[3], -1), points=rows), query, rows)[-1] == 3
+
+
+def test_pairs_of_no_weight_take_no_place():
+    rows = np.random.default_rng(0).standard_normal((60, 20)).astype(np.float32)
+    metric = marked((rows[0], rows[9], 1), points=rows)
+    A, B, similar, _ = stream(pair_metric.KEPT, d=20)
+    metric.learn(A, B, similar, np.zeros(len(A)))
+    assert metric.n_pairs == 1
+    assert order_of(metric, rows[0], rows)[:2] == [0, 9]
+
+
+def test_rounded_candidates_that_may_have_been_marked_are_among_the_best():
+    """Whatever rounding makes of them; what may have been marked as not similar stays where it is."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 20)).astype(np.float32)
+    query, far = rows[0], np.argsort(rows @ rows[0])[:12].tolist()
+    metric = marked(*((query, rows[i], 1) for i in far), (query, rows[1], -1), points=rows)
+    moved = rng.standard_normal(rows.shape)
+    moved = (rows + 1.0 * moved / np.linalg.norm(moved, axis=1, keepdims=True)).astype(np.float32)
+    plain, rounded, exact = (metric.ranking(query, 300) for _ in range(3))
+    plain.add(moved)
+    rounded.add(moved, rounding=1.0)
+    exact.add(rows)
+    assert set(exact.nearest(13).tolist()) == {0, *far}
+    assert set(plain.nearest(13).tolist()) != {0, *far}, "rounded vectors are others"
+    assert {0, *far} <= set(rounded.nearest(rounded.n_unsure).tolist())
+    assert 14 <= rounded.n_unsure < 30
+    assert exact.nearest(300)[-1] == 1 != rounded.nearest(300)[-1]
+    assert len(exact.missing(99)) == 0
+    assert len(rounded.missing(99)) == 13, "nobody knows yet whether these are they"
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,30 @@ def test_what_was_marked_similar_comes_up_wherever_it_is(index, monkeypatch):
     assert set(index.find(query, 6).ids.tolist()) == {0, *farthest[5:]}
 
 
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+@pytest.mark.parametrize("kind", ["three values", "a sheet", "a walk", "couples"])
+def test_what_was_marked_shows_however_vectors_are_rounded(kind, precision, tmp_path):
+    """Where neighbours are nearer to each other than a vector in one byte a value is to what it was."""
+    rng, n = np.random.default_rng(0), 2000
+    X = {
+        "three values": lambda: rng.standard_normal((n, 3)),
+        "a sheet": lambda: np.tanh(rng.standard_normal((n, 2)) @ rng.standard_normal((2, D))),
+        "a walk": lambda: np.cumsum(0.05 * rng.standard_normal((n, D)), axis=0),
+        "couples": lambda: np.repeat(rng.standard_normal((n // 2, D)), 2, axis=0) + 0.01 * rng.standard_normal((n, D)),
+    }[kind]().astype(np.float32)
+    with LiveIndex(n_bits=64, path=tmp_path / "items", precision=precision) as index:
+        index.add(range(n), X)
+        index.find(X[:20], k=200)  # which keeps them in memory, rounded
+        for _ in range(12):
+            query = X[rng.integers(n)] + 0.01 * rng.standard_normal(X.shape[1]).astype(np.float32)
+            item = int(rng.integers(n))
+            index.learn_pair(query, X[item], True)
+            first = index.find(query).ids.tolist()
+            assert item in first
+            index.learn_pair(query, X[first[1]], False)
+            assert first[1] not in index.find(query).ids
+
+
 def test_candidates_are_those_of_the_query_that_marks_have_moved(monkeypatch):
     """Marks lead to items that are near what was marked, and not near the query."""
     monkeypatch.setattr(queries, "FIRST", 20)

@@ -34,6 +34,8 @@ class SlowMetric:
                 self.learn_chunks()
 
     def learn(self, a: np.ndarray, b: np.ndarray, similar: int, weight: float) -> None:
+        if not weight:
+            return
         self.observe(a)
         self.observe(b)
         half = [unit(x).astype(np.float16).astype(np.float64) for x in (a, b)]
@@ -127,10 +129,7 @@ class SlowMetric:
                 q = q + far * min(1.0, total) * sum(w * x for x, w in chosen) / total
         q = unit(self.mapped(q, share))
         X = [unit(self.mapped(unit(x), share)) for x in rows]
-        said = [max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows]
-        if marks:
-            said = [s + constants.ITSELF * self.sameness(unit(x), unit(query)) for s, x in zip(said, rows, strict=True)]
-        said = [constants.FORCE * s for s in said]
+        said = [constants.FORCE * self.said(unit(x), unit(query), marks) for x in rows]
         near = [float(q @ x) for x in X]
         first = sorted(range(len(X)), key=lambda i: -(near[i] + said[i]))[: constants.N_NEIGHBOURS]
         weights = np.array([max(near[i], 0) ** constants.POWER for i in first])
@@ -140,6 +139,14 @@ class SlowMetric:
         scores[first[0]] = math.nextafter(max(scores), math.inf)
         order = sorted(range(len(X)), key=lambda i: -scores[i])
         return order, [scores[i] for i in order]
+
+    def said(self, x: np.ndarray, query: np.ndarray, marks: list[tuple[np.ndarray, float]]) -> float:
+        """By the mark that is nearest to x; and if x is the query, by that, unless x was marked as not similar."""
+        if not marks:
+            return 0.0
+        mark, weight = min(marks, key=lambda mark: float(np.linalg.norm(x - mark[0])))
+        marked = weight * self.sameness(x, mark)
+        return marked + constants.ITSELF * self.sameness(x, query) * (1 + min(marked, 0.0))
 
     def sameness(self, a: np.ndarray, b: np.ndarray) -> float:
         return min(1.0, max(0.0, 2 - float(np.linalg.norm(a - b)) / self.radius))

@@ -96,7 +96,9 @@ class PairMetric:
                 self._learn_chunks()
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
-        """Pairs that were checked; `similar` is +1 or -1."""
+        """Pairs that were checked; `similar` is +1 or -1. A pair of weight 0 says nothing, and takes no other's place."""
+        if not weight.all():
+            A, B, similar, weight = (values[weight > 0] for values in (A, B, similar, weight))
         left, right = (unit(X).astype(np.float16) for X in (A, B))
         lengths = np.stack([_norms(A), _norms(B)])
         t = 0
@@ -284,7 +286,7 @@ class Ranking:
         self._marks, self._is_met = marks, np.zeros(len(marks.rows), np.bool_)
         self._map = metric._map.times(metric.share if metric.n_steps else 0.0)
         self._query = unit(self._map.of(self._moved[None]))[0]
-        self._n = 0
+        self._n = self.n_unsure = 0  # candidates; those that may have been marked, but for their rounding
         self._best = _Candidates.none(len(query))
 
     @property
@@ -319,16 +321,21 @@ class Ranking:
         """Whether nothing else of a candidate counts: no marks were made for the query."""
         return not len(self._marks.rows)
 
-    def add(self, rows: np.ndarray) -> None:
-        """More candidates, by their vectors."""
+    def add(self, rows: np.ndarray, rounding: float = 0.0) -> None:
+        """More candidates, by their vectors, which rounding may have moved so far."""
         with np.errstate(over="ignore"):
             X = np.asarray(rows, np.float32)
             squares = np.einsum("ij,ij->i", X, X)
         if not _are_normal(squares):
             X = unit(rows)
             squares = np.einsum("ij,ij->i", X, X)
-        lengths = _lengths(squares)
-        self._add(X @ self.direction, lengths, self._said(X, lengths), lambda best: X[best])
+        lengths, said = _lengths(squares), np.zeros(len(X), np.float32)
+        if len(self._marks.rows) and rounding:
+            off = rounding / np.maximum(_norms(rows) - rounding, np.finfo(np.float32).tiny)
+            said = self._may_be_said(X / lengths[:, None], np.minimum(off, 2.0))
+        elif len(self._marks.rows):
+            said = self._said(X / lengths[:, None])
+        self._add(X @ self.direction, lengths, said, lambda best: X[best])
 
     def add_products(self, products: np.ndarray, squares: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> None:
         """More candidates, by their products with the direction and with themselves; `take` gives some vectors."""
@@ -372,14 +379,33 @@ class Ranking:
         order = np.argsort(-near, kind="stable")[:k]
         return best.numbers[order], near[order]
 
-    def _said(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What marks say of candidates themselves, and the query of what equals it."""
-        if not len(self._marks.rows):
-            return np.zeros(len(X), np.float32)
-        same = _sameness(X / lengths[:, None], self._marks.rows, self._radius)
-        self._is_met |= same.any(axis=0)
-        marked = np.clip(same[:, :-1] @ self._marks.weight[:-1], -1, 1)
-        return np.asarray(FORCE * (marked + self._marks.weight[-1] * same[:, -1]), np.float32)
+    def _said(self, X: np.ndarray) -> np.ndarray:
+        """What marks say of candidates, each the nearest mark alone; and the query, of what equals it."""
+        found = _close(X, self._marks.rows, np.full(len(X), 2 * self._radius))
+        self._is_met[found.right] = True
+        same = np.clip(2 - found.away / self._radius, 0, 1)
+        marked, itself = np.zeros((2, len(X)))
+        is_query = found.right == len(self._marks.rows) - 1
+        itself[found.left[is_query]] = same[is_query]
+        order = np.argsort(-found.away, kind="stable")  # the nearest comes last, and stays
+        order = order[~is_query[order]]
+        marked[found.left[order]] = same[order] * self._marks.weight[found.right[order]]
+        itself *= 1 + np.minimum(marked, 0)  # unless this very item was marked as not similar
+        return np.asarray(FORCE * (marked + self._marks.weight[-1] * itself), np.float32)
+
+    def _may_be_said(self, X: np.ndarray, off: np.ndarray) -> np.ndarray:
+        """The same of candidates that are so far from what is stored. They are compared again as they are stored.
+
+        So what may have been marked similar must be among the best, and what may have been marked as not similar may
+        not lose its place yet: another one may be so near to it that only its rounding makes both the same.
+        """
+        found = _close(X, self._marks.rows, 2 * self._radius + off)
+        self._is_met[found.right[found.away + off[found.left] < 2 * self._radius]] = True
+        self.n_unsure += len(np.unique(found.left))
+        same = np.clip(2 - np.maximum(found.away - off[found.left], 0) / self._radius, 0, 1)
+        said = np.zeros(len(X), np.float32)
+        np.maximum.at(said, found.left, np.float32(FORCE) * same * np.maximum(self._marks.weight[found.right], 0))
+        return said
 
 
 class _Candidates(NamedTuple):
@@ -603,6 +629,23 @@ def _spacing(X: np.ndarray) -> float:
     cosines = X @ X.T
     np.fill_diagonal(cosines, -1)
     return float(np.sqrt(np.maximum(2 - 2 * np.median(cosines.max(axis=1)), 0)))
+
+
+class _Close(NamedTuple):
+    """Rows of two matrices that are near to each other, by their numbers, and their distances."""
+
+    left: np.ndarray
+    right: np.ndarray
+    away: np.ndarray
+
+
+def _close(A: np.ndarray, B: np.ndarray, reach: np.ndarray) -> _Close:
+    """The rows of B that are within the reach of each row of A."""
+    squares = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B) - 2 * (A @ B.T)
+    left, right = np.nonzero(squares < np.square(reach)[:, None] + 1e-5)  # no others can be; this is rounded
+    away = np.sqrt(np.square(A[left] - B[right]).sum(axis=1))
+    near = away < reach[left]
+    return _Close(left[near], right[near], away[near])
 
 
 def _sameness(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:

@@ -532,6 +532,7 @@ class LiveIndex(LearnerIndex):
             at_positions(table.compared),
             view.items.ids.at,
             at_positions(table.exact) if table.rounds else None,
+            lambda: table.rounding,
             products,
         )
 

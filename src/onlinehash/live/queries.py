@@ -117,8 +117,9 @@ class Finder(NamedTuple):
     #: Vectors, which may be rounded.
     vectors: Take
     ids: Take
-    #: Vectors as they are stored, where the others are rounded.
+    #: Vectors as they are stored, where the others are rounded; and how far the latter may be from these.
     exact: Take | None = None
+    rounding: Callable[[], float] = lambda: 0.0
     #: Products of vectors with a direction, and with themselves, where that takes no copies of them; None if it does.
     products: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None] | None = None
 
@@ -206,7 +207,8 @@ def _add(ranking: Ranking, keys: np.ndarray, finder: Finder) -> None:
         if found is not None:
             ranking.add_products(*found, lambda few: finder.vectors(keys[few]))
             return
-    ranking.add(finder.vectors(keys))
+    rows = finder.vectors(keys)
+    ranking.add(rows, finder.rounding())
 
 
 def _best_of(query: np.ndarray, ranking: Ranking, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
@@ -228,7 +230,7 @@ def _best_of(query: np.ndarray, ranking: Ranking, keys: np.ndarray, k: int, metr
         keys = _joined(keys[:n], finder.nearest(missing, 2 * _first(k) // len(missing)))
         _add(ranking, keys[n:], finder)
     if finder.exact is not None and k:
-        keys = keys[np.sort(ranking.order(settled)[0])]
+        keys = keys[np.sort(ranking.order(settled + ranking.n_unsure)[0])]
         ranking = metric.ranking(query, len(keys))
         ranking.add(finder.exact(keys))
     order, near = ranking.order(k)

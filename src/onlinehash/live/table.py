@@ -191,6 +191,11 @@ class ItemTable:
         """Whether `compared` rounds vectors so much that `exact` may put them in another order."""
         return self._cache is not None and self._precision == "int8"
 
+    @property
+    def rounding(self) -> float:
+        """How far vectors that `compared` gives may be from those that are stored, where it rounds them so much."""
+        return self._cache.rounding if self.rounds and self._cache is not None else 0.0
+
     def exact(self, positions: np.ndarray, generation: int) -> np.ndarray:
         """The vectors at some positions as they are stored; as `compared` has them where they have gone since."""
         try:

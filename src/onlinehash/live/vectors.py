@@ -183,6 +183,11 @@ class VectorCache:
         """Whether it was told what rows are like."""
         return len(self._centre) > 0
 
+    @property
+    def rounding(self) -> float:
+        """How far a row in one byte a value may be from what was put."""
+        return float(np.linalg.norm(self._step.astype(np.float64)) / 2)
+
     def begin(self, sample: np.ndarray) -> None:
         """What rows are like; those of dead positions, which are not numbers, do not count."""
         rows = np.asarray(sample[np.isfinite(sample).all(axis=1)], np.float32)

@@ -19,6 +19,7 @@ is the share of results with the query's label.
 its own learner and policy, so its codes are refreshed on the way.
 
 float     exact search by the cosine, 4 bytes a value; nothing is learned.
+byte      the same in one byte a value, which is what `find` takes beside a disk.
 codes     `search`: the same index by its codes alone.
 find      `find`: codes for candidates, then the learned metric.
 adapter   exact search in float vectors after a linear map that is learned from the same marks
@@ -106,6 +107,13 @@ def unit(X: np.ndarray) -> np.ndarray:
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
 
 
+def in_bytes(X: np.ndarray) -> np.ndarray:
+    """What is left of vectors in one byte a value."""
+    centre = X.mean(axis=0)
+    step = np.maximum(np.abs(X - centre).max(axis=0) / 127, 1e-30)
+    return np.asarray(centre + step * np.rint((X - centre) / step), np.float32)
+
+
 def best_ten(queries: np.ndarray, items: np.ndarray) -> np.ndarray:
     """By the cosine of unit vectors."""
     return np.argpartition(-(queries @ items.T), K, axis=1)[:, :K]
@@ -123,6 +131,9 @@ def marks(data: Data, index: LiveIndex, n: int, rng: np.random.Generator) -> Ite
 
 def quality(data: Data, seeds: int) -> None:
     exact = data.precision(best_ten(unit(data.queries), unit(data.items)))
+    byte = data.precision(best_ten(unit(data.queries), unit(in_bytes(data.items))))
+    d = data.items.shape[1]
+    stored = {"float": 4 * d, "byte": d, "codes": 8, "find": 8 + 4 * d, "adapter": 4 * d}
     columns: dict[str, list[list[float]]] = {"codes": [], "find": [], "adapter": []}
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 5])
@@ -146,12 +157,13 @@ def quality(data: Data, seeds: int) -> None:
             columns[name].append(values)
     table = {name: np.array(values) for name, values in columns.items()}
     print(f"\n{data.name}: {len(data.items)} items of {data.items.shape[1]} values, {seeds} seeds; float {exact:.4f}\n")
-    print("| marks | " + " | ".join(f"{stage:,}" for stage in STAGES) + " |")
-    print("| --- |" + " --- |" * len(STAGES))
-    print("| float | " + " | ".join(f"{exact:.3f}" for _ in STAGES) + " |")
+    print("| marks | bytes an item | " + " | ".join(f"{stage:,}" for stage in STAGES) + " |")
+    print("| --- | --- |" + " --- |" * len(STAGES))
+    for name, value in (("float", exact), ("byte", byte)):
+        print(f"| {name} | {stored[name]:,} | " + " | ".join(f"{value:.3f}" for _ in STAGES) + " |")
     for name, values in table.items():
         cells = [f"{m:.3f} ± {s:.3f}" if m == m else "" for m, s in zip(values.mean(0), values.std(0), strict=True)]
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        print(f"| {name} | {stored[name]:,} | " + " | ".join(cells) + " |", flush=True)
     found = table["find"]
     at = STAGES.index
     verdicts = {

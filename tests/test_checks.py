@@ -124,13 +124,18 @@ class TestSimilarities:
 
     @pytest.mark.parametrize(
         "similar",
-        [[0, 1], [1, 2], [1, np.nan], ["yes", "no"], [None, True], [[1, -1]], [1], [[1], [1, 2]], [1, 1j], None],
+        [[0, -1], [1, 2], [1, np.nan], ["yes", "no"], [None, True], [[1, -1]], [1], [[1], [1, 2]], [1, 1j], None],
     )
     def test_refused(self, similar: Any) -> None:
         refused(checks.similarities, similar, 2)
 
     def test_the_message_shows_what_came(self) -> None:
-        assert "got int64 values such as 0, 1." in str(refused(checks.similarities, np.array([0, 1, 0]), 3))
+        message = str(refused(checks.similarities, np.array([0, 1, -1]), 3))
+        assert "either -1 or 0 for others, got int64 values such as -1, 0, 1." in message
+
+    @pytest.mark.parametrize("similar", [[1, 0, 1], [1.0, 0.0, 1.0], np.array([1, 0, 1], np.uint8)])
+    def test_a_click_is_1_and_none_is_0(self, similar: Any) -> None:
+        assert checks.similarities(similar, 3).tolist() == [1, -1, 1]
 
 
 class TestWeights:

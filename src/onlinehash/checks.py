@@ -58,8 +58,8 @@ def matrix(X: object, name: str = "X", dtype: np.dtype | None = None) -> np.ndar
 
 def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
     """Rows whose values and sums of squares are finite."""
-    # One pass at memory speed; only a sum over all rows can overflow needlessly. Other products warn of an overflow, and
-    # to silence them takes longer than to check a single row.
+    # One pass at memory speed; only a sum over all rows can overflow needlessly. Other products warn of an overflow,
+    # and to silence them takes longer than to check a single row.
     if math.isfinite(np.vdot(X, X)):
         return X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -119,16 +119,23 @@ def same_length(name: str, got: int, expected: int, of: str) -> None:
 
 
 def similarities(similar: object, n: int) -> np.ndarray:
-    """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
+    """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools, as +1 and -1, or as 1 and 0.
+
+    0 beside -1 is refused, as one of them may mean that nobody knows.
+    """
     values = np.atleast_1d(as_array(similar, "similar"))
     if values.ndim != 1:
         raise InvalidInput(expected="a vector of pair labels for similar", got=f"shape {values.shape}")
     same_length("similar", len(values), n, "A and B")
     if values.dtype == np.bool_:
         return np.where(values, np.int8(1), np.int8(-1))
-    if values.dtype.kind in "iuf" and bool(((values == 1) | (values == -1)).all()):
-        return values.astype(np.int8)
-    raise InvalidInput(expected="similar to be bools, or +1 for similar and -1 for dissimilar", got=_sample(values))
+    if values.dtype.kind in "iuf":
+        is_one = values == 1
+        if any(bool((is_one | (values == other)).all()) for other in (-1, 0)):
+            return np.where(is_one, np.int8(1), np.int8(-1))
+    raise InvalidInput(
+        expected="similar to be bools, or 1 for similar pairs and either -1 or 0 for others", got=_sample(values)
+    )
 
 
 def weights(sample_weight: object, n: int, most: float = MOST_WEIGHT) -> np.ndarray:

@@ -38,7 +38,7 @@ MALFORMED = {
     "no UTF-8": b'{"id": "\xff", "vector": [1]}',
     "another field": b'{"a": [1], "b": [1], "similar": true, "colour": 1}',
     "half a pair": b'{"a": [1, 2], "similar": true}',
-    "similar is 0": b'{"id_a": 0, "id_b": 1, "similar": 0}',
+    "similar is 2": b'{"id_a": 0, "id_b": 1, "similar": 2}',
     "similar is a word": b'{"id_a": 0, "id_b": 1, "similar": "yes"}',
     "text in a vector": b'{"id": 5000, "vector": [1, "x"]}',
     "no base64": b'{"id": 5000, "vector": "?"}',

@@ -102,7 +102,7 @@ def test_blocks_of_pairs_change_nothing(monkeypatch):
         (np.ones((2, 3)), np.ones((2, 4)), [True, False], {}, "B has 4 features"),
         (np.ones((2, 3)), np.ones((2, 3)), [True, True], {}, "similar and dissimilar pairs"),
         (np.ones((2, 3)), np.ones((2, 3)), [True, False, True], {}, "similar with 2 entries"),
-        (np.ones((2, 3)), np.ones((2, 3)), [1, 0], {}, "bools, or"),
+        (np.ones((2, 3)), np.ones((2, 3)), [1, 2], {}, "bools, or"),
         (np.ones((2, 3)), np.ones((2, 3)), [True, False], {"similar_radius": -1}, "similar_radius"),
         (np.ones((2, 3)), np.ones((2, 3)), [True, False], {"dissimilar_ratio": 1.5}, "dissimilar_ratio"),
     ],

@@ -54,6 +54,7 @@ def test_every_form_of_a_matrix_is_the_same(learner: Any) -> None:
     off_diagonal = similar & ~np.eye(len(X), dtype=bool)
     forms = [
         np.where(similar, 1, -1),
+        similar.astype(int),
         np.where(off_diagonal, 1.0, -1.0),
         similar.tolist(),
         sparse.csr_array(off_diagonal),
@@ -82,7 +83,7 @@ def test_codes_follow_similarities_that_are_no_classes(learner: Any) -> None:
         (lambda M: M[:-1], r"shape \(150, 150\)"),
         (lambda M: M[0], "shape"),
         (lambda M: sparse.csr_array(M[:, :-1]), "shape"),
-        (lambda M: M.astype(int), "bools"),
+        (lambda M: 2 * M.astype(int), "bools"),
         (lambda M: np.where(M, 1.0, np.nan), "bools"),
         (lambda M: M.astype(str), "bools"),
         (lambda M: np.triu(M), "symmetric"),
@@ -95,7 +96,7 @@ def test_codes_follow_similarities_that_are_no_classes(learner: Any) -> None:
         "rows",
         "vector",
         "columns",
-        "0 and 1",
+        "0 and 2",
         "nan",
         "text",
         "one way",

@@ -65,6 +65,7 @@ def open_index(
     device: str | None = None,
     embed: Embedding | None = None,
     follow: bool = False,
+    precision: str = "int8",
 ) -> VectorIndex:
     """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none.
 
@@ -82,7 +83,7 @@ def open_index(
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput(expected="a folder or an address postgresql://... to write to", got="another address")
-    return make_index(choices, target, policy, sync, device, embed)
+    return make_index(choices, target, policy, sync, device, embed, precision)
 
 
 def make_index(
@@ -92,6 +93,7 @@ def make_index(
     sync: str = "full",
     device: str | None = None,
     embed: Embedding | None = None,
+    precision: str = "int8",
 ) -> LiveIndex:
     """The index in a folder, or a new one there; without a folder, one in memory.
 
@@ -103,9 +105,14 @@ def make_index(
 
     if folder is not None and choices.method is None and Storage.exists(folder):
         if all(value is None for value in vars(choices).values()):
-            return LiveIndex.open(folder, policy, background=True, sync=sync, device=device, embed=embed)
+            return LiveIndex.open(
+                folder, policy, background=True, sync=sync, precision=precision, device=device, embed=embed
+            )
         choices = replace(choices, method=Storage.method(folder))
-    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync, device=device, embed=embed)
+    learner = make_learner(choices)
+    return LiveIndex(
+        learner, policy, path=folder, background=True, sync=sync, precision=precision, device=device, embed=embed
+    )
 
 
 def load_embedder(name: str | None) -> Embedding | None:

@@ -156,12 +156,14 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
 
     embed = parameters.load_embedder(options.embed)
     if options.read_only:
-        return LiveIndex.open(options.target, read_only=True, device=options.device, embed=embed)
+        return LiveIndex.open(
+            options.target, read_only=True, device=options.device, precision=options.precision, embed=embed
+        )
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
         return parameters.make_index(choices, None, policy, options.sync, options.device, embed)
     given = (options.target, options.schema, choices, policy, options.sync, options.device, embed)
-    return parameters.open_index(*given, follow=True)
+    return parameters.open_index(*given, follow=True, precision=options.precision)
 
 
 def _policy(text: str) -> Policy:

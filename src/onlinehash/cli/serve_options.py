@@ -81,6 +81,12 @@ class Options:
         typer.Option(help="Wait for the disk at every change, or leave writing to the operating system."),
         Only((FOLDER, MEMORY, DEMO)),
     ] = "full"
+    precision: Annotated[
+        Literal["int8", "float16", "float32"],
+        typer.Option(help="How vectors that `find` has compared are kept in memory: 1, 2 or 4 bytes a value."),
+        Only((FOLDER,)),
+        ForReaders(),
+    ] = "int8"
     device: Annotated[
         Literal["cpu", "cuda"],
         typer.Option(help="Where to search; a CUDA card has to hold all codes."),

@@ -129,8 +129,8 @@ def _vector(value: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _similar(message: Message) -> int:
-    if not isinstance(message.similar, bool) and message.similar not in (1, -1):
-        raise InvalidInput(expected="true, false, 1 or -1 for similar", got=checks.shown(message.similar))
+    if not isinstance(message.similar, bool) and message.similar not in (1, 0, -1):
+        raise InvalidInput(expected="true or 1, or false, 0 or -1, for similar", got=checks.shown(message.similar))
     return 1 if message.similar == 1 else -1
 
 

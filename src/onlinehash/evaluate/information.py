@@ -25,7 +25,7 @@ def mutual_information(model: Learner | Encoder, A: ArrayLike, B: ArrayLike, sim
     ----------
     model : Learner or Encoder
     A, B : array-like of shape (n, n_features)
-    similar : array-like of n bools, or of +1 and -1
+    similar : array-like of n bools, of 1 and -1, or of 1 and 0
 
     Returns
     -------

@@ -136,7 +136,7 @@ def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: ArrayLik
     A, B : array-like of shape (n_pairs, n_features)
         The first and the second vectors of the pairs.
     similar : array-like of shape (n_pairs,)
-        Bools, or +1 and -1.
+        Bools, 1 and -1, or 1 and 0.
 
     Returns
     -------

@@ -59,7 +59,7 @@ def pairs(
     ----------
     model : Learner or Encoder
     A, B : array-like of shape (n, n_features)
-    similar : array-like of n bools, or of +1 and -1
+    similar : array-like of n bools, of 1 and -1, or of 1 and 0
         Which of the pairs ought to be close.
     similar_radius, dissimilar_ratio : optional
         α and β of the loss; by default the model's own, or else 0 and 0.4.

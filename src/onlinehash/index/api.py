@@ -423,8 +423,8 @@ class VectorIndex(ABC):
     def find(self, queries: Vectors, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         """Find the k nearest items of each query: candidates by their codes, in the order that pairs have taught.
 
-        This is the search to use where vectors are kept. Codes give a thousand candidates or as many as it takes, and
-        the vectors of these are compared: at first by the cosine, then by a metric that learns from every pair at
+        This is the search to use where vectors are kept. Codes give 256 candidates or as many as it takes, and the
+        vectors of these are compared: at first by the cosine, then by a metric that learns from every pair at
         once, so that a pair counts from the next call on (`onlinehash.learners.pair_metric`). `search` goes by codes
         alone.
 
@@ -647,7 +647,7 @@ class VectorIndex(ABC):
         Parameters
         ----------
         a, b : array-like of shape (n_features,)
-        similar : bool, or +1 or -1
+        similar : bool, or 1 or -1, or 1 or 0
         sample_weight : float, default=1.0
 
         Returns
@@ -697,7 +697,7 @@ class VectorIndex(ABC):
         Parameters
         ----------
         A, B : array-like of shape (n, n_features)
-        similar : array-like of n bools, or of +1 and -1
+        similar : array-like of n bools, of 1 and -1, or of 1 and 0
         sample_weight : array-like of shape (n,), optional
 
         Returns
@@ -912,7 +912,7 @@ class VectorIndex(ABC):
             What was searched for.
         ids : int, str, or sequence of either
             Items that were found.
-        similar : bool, or +1 or -1, or one for each item
+        similar : bool, or 1 or -1, or 1 or 0; or one for each item
         sample_weight : float, or one for each item, optional
 
         Returns

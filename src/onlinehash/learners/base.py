@@ -526,7 +526,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ----------
         a, b : array-like of shape (n_features,)
             The two vectors.
-        similar : bool, or +1 / -1
+        similar : bool, or 1 or -1, or 1 or 0
             Whether they are similar.
         sample_weight : float, default=1.0
             How much the pair counts, from 0 to 1e6; for OH it scales C, the most one pair may move the functions.
@@ -579,7 +579,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         A, B : array-like of shape (n_pairs, n_features)
             The first and the second vectors of the pairs.
         similar : array-like of shape (n_pairs,)
-            Bools, or +1 and -1.
+            Bools, 1 and -1, or 1 and 0.
         sample_weight : array-like of shape (n_pairs,), float or None, default=None
             How much each pair counts, from 0 to 1e6; None counts all pairs once.
 

@@ -185,9 +185,10 @@ def _dense(similar: ArrayLike, n: int) -> csr_array:
         raise InvalidInput(expected="a square matrix for similar", got="rows of unequal length") from None
     _check_shape(values.shape, n)
     if values.dtype != np.bool_:
-        if values.dtype.kind not in "iuf" or not ((values == 1) | (values == -1)).all():
+        is_number = values.dtype.kind in "iuf"
+        if not (is_number and any(((values == 1) | (values == other)).all() for other in (-1, 0))):
             raise InvalidInput(
-                expected="similar to hold bools, or +1 for similar pairs and -1 for others",
+                expected="similar to hold bools, or 1 for similar pairs and either -1 or 0 for others",
                 got="other values",
                 hint="compare them with a threshold",
             )

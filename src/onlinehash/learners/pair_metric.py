@@ -96,7 +96,7 @@ class PairMetric:
                 self._learn_chunks()
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
-        """Pairs that were checked; `similar` is +1 or -1. A pair of weight 0 says nothing, and takes no other's place."""
+        """Pairs that were checked; `similar` is +1 or -1. One of weight 0 says nothing, and takes no other's place."""
         if not weight.all():
             A, B, similar, weight = (values[weight > 0] for values in (A, B, similar, weight))
         left, right = (unit(X).astype(np.float16) for X in (A, B))

@@ -76,12 +76,13 @@ class SimilarColumn:
         self._source: str | None = None
         self._number: int | None = None
 
-    def __call__(self, table: Table) -> np.ndarray:
+    def __call__(self, table: Table, called: str = "similar") -> np.ndarray:
+        """The bools; `called` is what messages call the column, where the file has another name for it."""
         if "similar" not in table.columns:
             raise table.lacks("a column similar")
         if table.source != self._source:
             self._source, self._number = table.source, None
-        expected = "similar to be true or 1, or else false, 0 or -1 (0 and -1 not in one file)"
+        expected = f"{called} to be true or 1, or else false, 0 or -1 (0 and -1 not in one file)"
         return np.array(_each(table, table.columns["similar"], self._meaning, expected), np.bool_)
 
     def _meaning(self, value: object) -> bool:

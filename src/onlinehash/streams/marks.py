@@ -99,7 +99,7 @@ class MarkReader:
         verdict = verdict or next((name for name in VERDICTS if name in table.columns), None)
         if verdict is None:
             raise table.lacks("a column rating, similar or duplicate, or the columns shown and clicked")
-        similar, weights = self._similar(table.named(verdict, "similar")).tolist(), columns.weights(table)
+        similar, weights = self._similar(table.named(verdict, "similar"), verdict).tolist(), columns.weights(table)
         return (([id], [similar[row]], [1.0 if weights is None else float(weights[row])]) for row, id in enumerate(ids))
 
     def _clicked(self, table: Table, row: int) -> tuple[list[Id], list[bool], list[float]]:

@@ -3,7 +3,7 @@
     a, b, similar[, weight]          vectors; in csv JSON lists, or columns a_0, a_1, ..., b_0, b_1, ...
     id_a, id_b, similar[, weight]    ids, looked up among `vectors`
 
-`similar` is true or 1, or else false or -1; `weight` scales how far a pair may move the hash functions.
+`similar` is true or 1, or else false, 0 or -1; `weight` scales how far a pair may move the hash functions.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ class Lesson(Shape, kw_only=True):
     text_b: Text | list[Text] | None = None
     id_a: ItemId | list[ItemId] | None = None
     id_b: ItemId | list[ItemId] | None = None
-    similar: Annotated[bool | int | list[bool | int], Meta(description="true or 1: similar; false or -1: not.")]
+    similar: Annotated[bool | int | list[bool | int], Meta(description="true or 1: similar; false, 0 or -1: not.")]
     weight: Annotated[float | list[float], Meta(description="How much a pair counts; 1 if omitted.")] | None = None
     refresh: Annotated[bool, Meta(description="Whether to bring the codes up to date before the answer.")] = False
     dtype: DType = "float32"

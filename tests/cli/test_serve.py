@@ -17,11 +17,13 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.cli import parameters
 from onlinehash.cli.app import run
-from onlinehash.cli.serve import _announce, _limits, _policy
+from onlinehash.cli.serve import _announce, _index, _limits, _policy
 from onlinehash.cli.serve_options import Options
 from onlinehash.embed import Embedding
 from onlinehash.errors import InvalidInput
 from onlinehash.learners import registry
+from onlinehash.live import table
+from onlinehash.live.vectors import VectorCache
 from onlinehash.serve.settings import Access
 from tests.embed.test_embedder import Letters
 
@@ -109,6 +111,22 @@ def test_readers_get_the_options_that_concern_them() -> None:
     options = Options("items", host="::1", insecure=True, allow_host=["a", "b"], limit=["k=5"], label="x", port=1)
     line = ["--host", "::1", "--insecure", "--allow-host", "a", "--allow-host", "b", "--label", "x", "--limit", "k=5"]
     assert options.of_reader() == ["serve", "items", "--read-only", *line]
+
+
+def test_vectors_are_kept_as_precisely_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(table, "VectorCache", lambda precision: kept.append(precision) or VectorCache(precision))
+    folder, nothing = str(tmp_path / "items"), parameters.Choices(None, None, None, None, None)
+    for options in (
+        Options(folder),
+        Options(folder, precision="float32"),
+        Options(folder, precision="float16", read_only=True),
+    ):
+        with _index(options, nothing) as index:
+            if len(index) == 0:
+                index.add(None, np.eye(4))
+            index.find(np.ones(4), 2)
+    assert list(dict.fromkeys(kept)) == ["int8", "float32", "float16"]
 
 
 def test_the_embedder_that_was_not_given_is_named_at_the_start(

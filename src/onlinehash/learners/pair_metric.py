@@ -496,7 +496,7 @@ class _Pairs:
     def _of(self, query: np.ndarray, n_pairs: int, radius: float) -> _Marks:
         n = min(n_pairs, KEPT)
         marks: dict[bytes, tuple[np.ndarray, float, float]] = {}
-        same = _sameness(self._sides[:, :n].reshape(-1, self.n_features), query[None], radius).reshape(2, n)
+        same = np.stack([_sameness(side[:n], query[None], radius)[:, 0] for side in self._sides])
         places = np.flatnonzero(same.any(axis=0))
         for place in places[np.argsort((places - n_pairs) % KEPT)]:  # the oldest first: newer ones take their place
             for one, other in ((0, 1), (1, 0)):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 
 from starlette.types import Scope
@@ -39,12 +39,11 @@ TURN_SECONDS = 0.001
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
-_FIRST_LINES = {int(status): b"HTTP/1.1 %d %s" % (status, status.phrase.encode()) for status in HTTPStatus}
+_FIRST_LINES = {int(status): b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
-def _head(status: int, *headers: tuple[bytes, bytes]) -> bytes:
-    lines = [_FIRST_LINES[status], *[b"%s: %s" % header for header in headers], b"", b""]
-    return b"\r\n".join(lines)
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % header for header in headers])
 
 
 class TimedConnection(HttpToolsProtocol):
@@ -61,6 +60,7 @@ class TimedConnection(HttpToolsProtocol):
         self._unanswered: deque[RequestResponseCycle] = deque()  # a client may send requests without waiting
         self._request_timer = _Timer(self.loop, self._too_late)
         self.flow = self._flow = _Flow(transport, self.loop, self.turns, self._request_timer.extend)
+        self._usual_headers, self._end_of_head = list[tuple[bytes, bytes]](), b""
         self._extensions = {WHOLE: self._send_whole, RECEIVED: self._flow.drain}
         self._response_timer = _Timer(self.loop, self._abort)
         self._request_timer.start(self.limits.idle_seconds)
@@ -144,8 +144,8 @@ class TimedConnection(HttpToolsProtocol):
             return
         self._give_up()
         refused = refusal(error)
-        head = _head(error.http_status, *refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING)
-        self.transport.write(head + bytes(refused.body))
+        headers = _lines([*refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING])
+        self.transport.write(_FIRST_LINES[error.http_status] + headers + b"\r\n" + bytes(refused.body))
         self.transport.close()
 
     # ------------------------------------------------------------------ the response
@@ -157,7 +157,10 @@ class TimedConnection(HttpToolsProtocol):
             return False
         if cycle.flow.write_paused or not cycle.keep_alive:
             return False
-        self.transport.write(_head(status, *headers, _NO_SNIFFING, *cycle.default_headers) + body)
+        if self._usual_headers is not cycle.default_headers:  # of which uvicorn makes others every second
+            self._usual_headers = cycle.default_headers
+            self._end_of_head = _lines([_NO_SNIFFING, *self._usual_headers]) + b"\r\n"
+        self.transport.write(b"".join((_FIRST_LINES[status], _lines(headers), self._end_of_head, body)))
         scope[WHOLE] = status  # type: ignore[literal-required]
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False

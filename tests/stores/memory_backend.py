@@ -208,8 +208,8 @@ class MemoryBackend(Backend):
         yield StoredCodes(places, born, [row.id for row in rows], packed)
 
     @contextmanager
-    def listening(self) -> Iterator[Callable[[float], int]]:
-        def wait(seconds: float) -> int:
+    def listening(self) -> Iterator[Callable[[float], int | None]]:
+        def wait(seconds: float) -> int | None:
             time.sleep(0.002)
             return int(json.loads(self.tables.head)[0])
 

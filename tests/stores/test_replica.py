@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, RbfAnchors, refresh
+from onlinehash.embed import Embedding
 from onlinehash.errors import FormatError, InvalidInput, NotReady, NotSupported, ServiceUnavailable
 from onlinehash.live.receipts import MadeAlready
+from onlinehash.serve.changes import Changes, Retry
+from onlinehash.serve.settings import Limits
+from onlinehash.serve.writer import Writer
 from onlinehash.stores import deltas
 from onlinehash.stores import index as stores
 from onlinehash.stores import replica as replicas
@@ -234,6 +238,55 @@ def test_changes_of_others_are_heard_of_and_their_pairs_are_learned(pair: tuple[
     assert not replica_of(reader).wait(writer.epoch + 1, 0.01)
 
 
+def test_a_change_reads_what_others_have_changed_just_before(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    """Also where this process has not heard of it: a mark is on the vector that an item has now, not had."""
+    writer, reader = pair
+    changes = Changes(reader, Writer(Limits()))
+    backend = reader._reader.backend
+    assert isinstance(backend, MemoryBackend)
+    reader._embedder = Embedding(lambda texts: np.array([[len(text)] * WIDTH for text in texts], np.float32), "lengths")
+    writer.add(range(9), rows(9), [{"seen": 0}] * 9)
+
+    def fail(name: str) -> None:
+        if name == "news":
+            raise ServiceUnavailable("nothing is heard.")
+
+    calls: list[Callable[[int], Any]] = [
+        lambda id: reader.learn_pairs_by_id([id], [0], [True]),
+        lambda id: changes.learn_by_id([id], [0], [True]).result(10),
+        lambda id: changes.learn_with_items(rows(1, 99), [id], [True], None, None, 0).result(10),
+        lambda id: reader.learn_text("a text", [id], True),
+        lambda id: changes.learn_by_id([id], [0], [True], request=Retry(f"key {id}", "digest")).result(10),
+    ]
+    for number, call in enumerate(calls, 9):
+        reader.reload()
+        backend.before_read = fail
+        new, other = rows(1, number), rows(1, 50 + number)
+        writer.add([number], new)
+        writer.update([0], other)
+        assert number not in reader.view, "it is behind"
+        call(number)
+        backend.before_read = lambda name: None
+        learned = np.concatenate(reader.recent_pairs[:2])
+        assert (learned == new).all(axis=1).any()
+        assert number in (12 - 1, 12) or (learned == other).all(axis=1).any()
+    for update in (
+        lambda: reader.update_texts([1], ["abc"]),
+        lambda: changes.update([1], rows(1), None, None, 0, ["abcd"]).result(10),
+    ):
+        reader.reload()
+        backend.before_read = fail
+        writer.update([1], payloads=[{"seen": 1, "by": "others"}])
+        update()
+        backend.before_read = lambda name: None
+        reader.reload()
+        payload = reader.get(1).payload
+        assert payload is not None
+        assert payload["by"] == "others"
+        writer.update([1], payloads=[{"seen": 2}])
+    changes._writer.close()
+
+
 def test_its_own_changes_are_there_at_once(pair: tuple[StoreIndex, StoreIndex]) -> None:
     writer, reader = pair
     for i in range(20):
@@ -261,6 +314,25 @@ def test_how_far_it_is_behind(pair: tuple[StoreIndex, StoreIndex], monkeypatch: 
     assert reader.epoch < writer.epoch
     is_down = False
     wait_until(lambda: reader.lag == 0 and reader.epoch == writer.epoch, "the replica to catch up")
+
+
+def test_it_goes_on_after_any_failure_and_says_so(
+    pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(replicas, "LISTEN_SECONDS", 0.02)
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.02)
+    writer, reader = pair
+    failures: list[Exception] = [ValueError("a bug"), ServiceUnavailable("the server is gone."), RuntimeError("two")]
+
+    def fail(name: str) -> None:
+        if name == "news" and failures:
+            raise failures.pop()
+
+    backend_of(reader).before_read = fail
+    writer.add([1], rows(1))
+    wait_until(lambda: not failures and len(reader) == 1, "the replica to catch up")
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "ERROR"]
+    assert all("tries again" in record.message for record in caplog.records)
 
 
 def test_what_it_can_do(pair: tuple[StoreIndex, StoreIndex]) -> None:

@@ -259,10 +259,10 @@ class Backend(ABC):
         """All codes that count at an epoch, and those that count from a later one on, which a refresh has written."""
         raise NotSupported("this database does not keep what changes did.")
 
-    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
-        """Gives a function that waits for a change, for so many seconds, and returns the last epoch it heard of, or 0.
+    def listening(self) -> AbstractContextManager[Callable[[float], int | None]]:
+        """Gives a function that waits for a change, for so many seconds, and returns the epoch it heard of, or None.
 
-        A change may go unheard, as when a connection was lost.
+        It is a hint: a change may go unheard, as when a connection was lost, and what is heard need not be true.
         """
         raise NotSupported("this database does not keep what changes did.")
 

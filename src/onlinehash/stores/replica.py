@@ -92,7 +92,7 @@ class Replica:
 
     @property
     def head(self) -> int:
-        """The newest epoch that this heard of."""
+        """The newest epoch that this knows of: from the head, or because it made that change."""
         return max(self._head, self._current.moment.epoch)
 
     @property
@@ -200,8 +200,7 @@ class Replica:
                 with self._backend.listening() as wait:
                     self._look()  # at what nobody heard of
                     while not self._ended.is_set():
-                        self._head = max(self._head, wait(LISTEN_SECONDS))
-                        self._look()
+                        self._look(wait(LISTEN_SECONDS))
             except OnlineHashError as error:
                 if not self._ended.is_set():
                     _log.warning("the replica cannot follow, and tries again: %s", error)
@@ -210,12 +209,13 @@ class Replica:
                     _log.exception("the replica cannot follow, and tries again")
             self._ended.wait(RETRY_SECONDS)
 
-    def _look(self) -> None:
-        """Move on if there is anything new, unless this process has just made that change itself."""
-        heard, now = self._head > self._current.moment.epoch, time.monotonic()
-        if heard:
-            self._heard = self._heard or now
-        elif now - self._seen < LISTEN_SECONDS / 2:
+    def _look(self, heard: int | None = None) -> None:
+        """Move on if there is anything new, unless this process has just made the change that it heard of.
+
+        Which epochs there are, only the head tells: what is heard may be anybody's nonsense.
+        """
+        is_known = heard is None or heard <= self._current.moment.epoch
+        if is_known and time.monotonic() - self._seen < LISTEN_SECONDS / 2:
             return
         if self.catch_up():
             self._moved(self._current.moment)

@@ -252,7 +252,7 @@ class PostgresBackend(Backend):
         with self._reading() as connection:
             yield from news.stored_codes(connection, self.schema, self.layout, epoch)
 
-    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
+    def listening(self) -> AbstractContextManager[Callable[[float], int | None]]:
         return news.listening(self._address, self.address, self.schema)
 
     def receipt(self, key: str) -> tuple[str, bytes] | None:

@@ -8,13 +8,14 @@ is down.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from onlinehash.stores import deltas
-from onlinehash.stores.backend import Head, Layout, News, StoredCodes
+from onlinehash.stores.backend import FOREVER, Head, Layout, News, StoredCodes
 from onlinehash.stores.deltas import Delta, Step
 from onlinehash.stores.postgres.connections import Connection, connect
 from onlinehash.stores.postgres.errors import told
@@ -23,6 +24,8 @@ from onlinehash.stores.postgres.errors import told
 KEPT_SECONDS, CHANGES = 120, 64
 #: Places whose codes are read by one statement.
 _PLACES = 1 << 18
+#: An epoch as a notification has it.
+_EPOCH = re.compile(r"[0-9]{1,18}")
 
 
 def tables(schema: str) -> list[str]:
@@ -103,13 +106,19 @@ def _unpacked(row: Sequence[bytes], layout: Layout) -> StoredCodes:
 
 
 @contextmanager
-def listening(address: str, shown: str, schema: str) -> Iterator[Callable[[float], int]]:
+def listening(address: str, shown: str, schema: str) -> Iterator[Callable[[float], int | None]]:
     """A connection of its own that waits for notifications."""
     with told(shown), connect(address) as connection:
         connection.execute(f'LISTEN "{channel(schema)}"')
 
-        def wait(seconds: float) -> int:
-            heard = (int(note.payload) for note in connection.notifies(timeout=seconds, stop_after=1))
-            return max(heard, default=0)
+        def wait(seconds: float) -> int | None:
+            # All of them, before anything can fail: a generator that is left halfway keeps the connection's lock.
+            heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
+            return max(map(_epoch, heard), default=None)
 
         yield wait
+
+
+def _epoch(payload: str) -> int:
+    """What a notification says, which any role of the database may send; for nonsense, the last of all epochs."""
+    return int(payload) if _EPOCH.fullmatch(payload) else FOREVER

@@ -6,8 +6,6 @@ the request arrives: the process waits until it is that far, or refuses.
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onlinehash.serve.errors import BadRequest, Behind
@@ -18,9 +16,6 @@ AT_LEAST_HEADER = b"onlinehash-at-least"
 
 #: Where the scope of a request has the epoch that its answer has at least.
 EPOCH = "onlinehash.epoch"
-
-#: Seconds between two looks at how far this process is.
-PAUSE = 0.002
 
 
 async def wait_for_epoch(scope: Scope, service: Service) -> None:
@@ -34,14 +29,9 @@ async def wait_for_epoch(scope: Scope, service: Service) -> None:
 async def _wait(asked: bytes, service: Service) -> None:
     if not asked.isdigit() or len(asked) > 19:
         raise BadRequest(expected="an epoch as Onlinehash-At-Least, as answers have it", got=f"{asked[:40]!r}")
-    epoch, loop = int(asked), asyncio.get_running_loop()
-    seconds = min(service.limits.follow_wait_s, service.limits.request_seconds)
-    until = loop.time() + seconds
-    while service.index.epoch < epoch:
-        if loop.time() >= until:
-            raise Behind(f"this process is at epoch {service.index.epoch} and not yet at {epoch}; retry after 1 s.")
-        service.hurry()
-        await asyncio.sleep(PAUSE)
+    epoch, seconds = int(asked), min(service.limits.follow_wait_s, service.limits.request_seconds)
+    if not await service.epochs.wait(epoch, seconds):
+        raise Behind(f"this process is at epoch {service.index.epoch} and not yet at {epoch}; retry after 1 s.")
 
 
 class AtLeast:

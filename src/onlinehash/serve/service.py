@@ -24,6 +24,7 @@ from onlinehash.serve import logs
 from onlinehash.serve.changes import Changes, pairs_at_a_time, pairs_waiting, ranking_pairs
 from onlinehash.serve.comparison import METHODS, MethodComparison
 from onlinehash.serve.embedding import EmbeddingQueue
+from onlinehash.serve.epoch_watch import EpochWatch
 from onlinehash.serve.errors import Busy, DeadlineExceeded
 from onlinehash.serve.events import Events
 from onlinehash.serve.pictures import Pictures
@@ -78,6 +79,7 @@ class Service:
         self.searches_per_second, self._searches_counted = 0.0, 0
         self._started = time.monotonic()
         self._follower = Follower(index) if read_only else None
+        self.epochs = EpochWatch(index, self.hurry)
         self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
         self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
         self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events

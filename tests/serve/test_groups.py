@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.errors import InvalidInput, StorageError, UnknownId
+from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError, UnknownId
 from onlinehash.live.sqlite.store import Store
 from onlinehash.serve import processes, server
 from onlinehash.serve import writer as module
@@ -164,6 +164,25 @@ def test_a_failing_disk_fails_all_and_is_told(tmp_path: Path, monkeypatch: pytes
         with gathered(index) as changes:
             again = [changes.learn(vectors(1, i), vectors(1, i + 1), [True]) for i in range(4)]
         assert all(future.exception(SECONDS) is None for future in again)
+
+
+def test_a_group_that_may_have_been_kept_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the connection to a database is lost while it answers: those without a key would be made twice."""
+    with new_index(tmp_path / "index") as index:
+        group_commit = index.group_commit
+
+        @contextmanager
+        def lost() -> Iterator[None]:
+            with group_commit():
+                yield
+            raise ServiceUnavailable("the connection was lost.")
+
+        monkeypatch.setattr(index, "group_commit", lost)
+        with gathered(index) as changes:
+            futures = [changes.learn(vectors(1, i), vectors(1, i + 1), [True]) for i in range(4)]
+            futures.append(changes.add(None, vectors(1)))
+        assert all(isinstance(future.exception(SECONDS), ServiceUnavailable) for future in futures)
+        assert (index.learner.n_pairs_seen_, len(index)) == (4, 31)
 
 
 def test_groups_are_bounded_and_others_stand_between_them() -> None:

@@ -119,10 +119,9 @@ class LearnerIndex(VectorIndex):
     def learn_pairs_by_id(
         self, ids_a: ArrayLike, ids_b: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Updates:
-        with self._lock:
-            self._check_open(writing=True)
+        with self._transaction() as change:  # in which nobody else changes the vectors
             A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
-            return self.learn_pairs(A, B, similar, sample_weight)
+            return change.learn_pairs(A, B, similar, sample_weight)
 
     def learn_labelled(self, X: Vectors, y: ArrayLike) -> None:
         with self._transaction() as change:
@@ -189,8 +188,8 @@ class LearnerIndex(VectorIndex):
     def update_texts(self, ids: ArrayLike, texts: Texts, payloads: Payloads | None = None) -> None:
         asked, names = [texts] if isinstance(texts, str) else texts, listed(ids)
         X = embedded(self, asked)
-        with self._lock:
-            self.update(names, X, with_changed_texts(self, names, asked, payloads))
+        with self._transaction() as change:
+            change.update(names, X, with_changed_texts(self, names, asked, payloads))
 
     def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         return self.find(embedded(self, texts), k, where, payloads=payloads)
@@ -202,11 +201,10 @@ class LearnerIndex(VectorIndex):
         self, text: str, ids: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Updates:
         vector = embedded(self, [text])
-        with self._lock:
-            self._check_open(writing=True)
+        with self._transaction() as change:
             B = self._take(listed(ids))
             A = np.repeat(vector, len(B), axis=0)
-            return self.learn_pairs(A, B, several(similar, len(B)), several(sample_weight, len(B)))
+            return change.learn_pairs(A, B, several(similar, len(B)), several(sample_weight, len(B)))
 
     # ------------------------------------------------------------------------------------------------ groups
 

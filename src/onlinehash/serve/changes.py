@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash.errors import StorageError
+from onlinehash.errors import ServiceUnavailable, StorageError
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
@@ -123,11 +123,14 @@ class Change(NamedTuple, Generic[T]):
         Makes it.
     tell : function of the outcome
         Tells others of it, once it is committed.
+    reads : bool
+        Whether it reads items before it writes.
     """
 
     work: Callable[[VectorIndex], T]
     tell: Callable[[T], None]
     request: Retry | None
+    reads: bool = False
 
 
 class Changes:
@@ -136,6 +139,7 @@ class Changes:
     def __init__(self, index: VectorIndex, writer: Writer) -> None:
         self._index, self._writer, self._receipts = index, writer, Receipts(index)
         self._has_groups = index.supports(Capability.GROUP_COMMIT)
+        self._is_shared = self._has_groups and index.supports(Capability.RELOAD)  # with processes that change it, too
         self.activity, self.disk = Activity(), DiskHealth()
         #: Who is told of every change.
         self.observers: list[Observer] = []
@@ -157,15 +161,24 @@ class Changes:
 
     def _make(self, change: Change[T]) -> Done[T]:
         """Make one change in a transaction of its own."""
-        with self.disk.watched():
-            attempt = self._attempt(change)
+        try:
+            with self.disk.watched(), self._one_moment(change):
+                attempt = self._attempt(change)
+        except MadeAlready:  # by another process, after the look at the receipts
+            with self.disk.watched():
+                attempt = self._attempt(change)
         return self._finished([change], [attempt])[0]
+
+    def _one_moment(self, change: Change[Any]) -> AbstractContextManager[None]:
+        """Around a change that reads: what it reads is the newest, and nobody changes that before it writes."""
+        return self._index.group_commit() if change.reads and self._is_shared else nullcontext()
 
     def _make_all(self, changes: Sequence[Change[Any]]) -> list[Done[Any] | BaseException]:
         """Make changes in their order, in as few transactions as possible.
 
         What is refused in a group is made alone, after what was before it: so it gets its own error, or is made after
-        all if it needed something of the group. If a group fails, nobody knows yet why, and all of it is made alone.
+        all if it needed something of the group. If a group fails, nobody knows yet why, and all of it is made alone;
+        but not where the connection to a database was lost, as then the group may have been kept.
         """
         results: list[Done[Any] | BaseException] = []
         while len(results) < len(changes):
@@ -200,6 +213,8 @@ class Changes:
         except StorageError as error:
             self.disk.has_failed(error)
             return [error] * max(1, len(made)), 0
+        except ServiceUnavailable as error:
+            return [error] * len(changes), 0
         except Exception:
             return [], max(1, len(made))
         if made:
@@ -275,7 +290,7 @@ class Changes:
             for observer in self.observers:
                 observer.updated(ids, X)
 
-        return self._submit_to_group(Change(change, tell, request), n_bytes)
+        return self._submit_to_group(Change(change, tell, request, reads=texts is not None), n_bytes)
 
     def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""
@@ -297,7 +312,7 @@ class Changes:
         n_bytes: int = 0,
     ) -> Future[Done[Updates]]:
         """Learn pairs of vectors; the outcome is the Updates."""
-        return self._learn(lambda index: (A, B), similar, weight, request, n_bytes)
+        return self._learn(lambda index: (A, B), similar, weight, request, n_bytes, reads=False)
 
     def learn_by_id(
         self,
@@ -332,6 +347,7 @@ class Changes:
         weight: ArrayLike | None,
         request: Retry | None,
         n_bytes: int,
+        reads: bool = True,
     ) -> Future[Done[Updates]]:
         learned: list[tuple[ArrayLike, ArrayLike]] = []  # by each attempt, of which the last one counts
 
@@ -344,7 +360,7 @@ class Changes:
             for observer in self.observers:
                 observer.learned(*learned[-1], similar, weight)
 
-        return self._submit_to_group(Change(work, tell, request), n_bytes)
+        return self._submit_to_group(Change(work, tell, request, reads), n_bytes)
 
 
 def pairs_at_a_time(learner: Learner) -> int:

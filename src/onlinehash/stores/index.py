@@ -633,7 +633,7 @@ class StoreIndex(LearnerIndex):
     def _before_reading(self) -> None:
         """Raise if the index is closed; begin the first refresh if the process that should have died before."""
         self._check_open()
-        if self._lacks_first_codes and self._lock.acquire(blocking=False):
+        if self._lacks_first_codes and not self._reader.is_pinned and self._lock.acquire(blocking=False):
             try:
                 self._follow()
             finally:

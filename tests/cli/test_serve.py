@@ -17,7 +17,8 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.cli import parameters
 from onlinehash.cli.app import run
-from onlinehash.cli.serve import _announce, _index, _limits, _policy
+from onlinehash.cli.parameters import policy_of
+from onlinehash.cli.serve import _announce, _index, _limits
 from onlinehash.cli.serve_options import Options
 from onlinehash.embed import Embedding
 from onlinehash.errors import InvalidInput
@@ -91,11 +92,11 @@ def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]
 
 
 def test_policies() -> None:
-    assert _policy("every:50") == refresh.every(50)
-    assert _policy("when_changed:0.1,0.5") == refresh.when_changed(0.1, 0.5)
-    assert _policy("by_hand") == refresh.by_hand()
+    assert policy_of("every:50") == refresh.every(50)
+    assert policy_of("when_changed:0.1,0.5") == refresh.when_changed(0.1, 0.5)
+    assert policy_of("by_hand") == refresh.by_hand()
     with pytest.raises(InvalidInput, match="every"):
-        _policy("every:0")
+        policy_of("every:0")
 
 
 def test_limits() -> None:

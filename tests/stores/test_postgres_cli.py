@@ -57,6 +57,15 @@ def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: 
     assert words["search"] == "scan"
 
 
+def test_the_policy_of_a_new_index(stock_home: Home) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--refresh", "by_hand")
+    assert facts_of(stock_home)["refresh"] == "by_hand()"
+    code, message = refused("postgres", "create", stock_home.address, "--schema", "another", "--refresh", "sometimes")
+    assert code == 2
+    assert "--refresh takes one of" in message
+
+
 def test_a_password_of_the_environment(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"postgresql://postgres@127.0.0.1:{stock_home.server.port}/postgres"
     code, message = refused("postgres", "info", address)

@@ -115,6 +115,26 @@ def make_index(
     )
 
 
+def policy_of(text: str | None) -> Policy | None:
+    """`NAME` or `NAME:NUMBER[,NUMBER]`, as in when_changed:0.05 or every:50; None where nothing is said."""
+    from onlinehash.live import policies as refresh
+
+    if text is None:
+        return None
+    name, _, numbers = text.partition(":")
+    kinds = {"always", "by_hand", "every", "when_changed", "by_mutual_information", "budget"}
+    if name not in kinds:
+        raise InvalidInput(f"--refresh takes one of {', '.join(sorted(kinds))}, got {name!r}.")
+    try:
+        values = [float(number) if "." in number else int(number) for number in numbers.split(",") if number]
+        policy: Policy = getattr(refresh, name)(*values)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError):
+        raise InvalidInput(expected="a policy such as every:50 for --refresh", got=repr(text)) from None
+    return policy
+
+
 def load_embedder(name: str | None) -> Embedding | None:
     """The embedder of a name; the module of `module:function` may be in the folder in which the command runs."""
     if name is None:

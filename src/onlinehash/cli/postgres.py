@@ -6,7 +6,7 @@ from typing import Any
 
 import onlinehash
 from onlinehash import PostgresIndex, refresh
-from onlinehash.cli import output, summaries
+from onlinehash.cli import output, parameters, summaries
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.stores.postgres import creation, migration
@@ -19,12 +19,21 @@ def exists(address: str, schema: str) -> bool:
     return creation.exists(address, schema)
 
 
-def create(address: str, model: str | None, schema: str, shards: list[str], role: str | None, search: str) -> None:
+def create(
+    address: str,
+    model: str | None,
+    schema: str,
+    shards: list[str],
+    role: str | None,
+    search: str,
+    policy: str | None = None,
+) -> None:
     """A new index, with the learner of a file or the recommended one."""
     learner = None if model is None else onlinehash.load(model)
     if learner is not None and not isinstance(learner, Learner):
         raise InvalidInput(expected=f"a learner in {model}", got=type(learner).__name__)
-    PostgresIndex.create(address, learner, schema=schema, shards=shards, role=role, search=search).close()
+    when = parameters.policy_of(policy)
+    PostgresIndex.create(address, learner, when, schema=schema, shards=shards, role=role, search=search).close()
 
 
 def migrate(address: str, schema: str, as_json: bool) -> None:

@@ -40,6 +40,14 @@ def create(
     search: Annotated[
         Literal["multi", "scan", "pgvector", "hnsw", "ivfflat"], typer.Option(help="How codes are searched.")
     ] = "multi",
+    refresh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="When codes follow the learner, as for `serve`; by_hand leaves it to `onlinehash refresh`.",
+            show_default="when_changed:0.05",
+        ),
+    ] = None,
     if_missing: Annotated[
         bool, typer.Option("--if-missing", help="Leave an index that is there already as it is.")
     ] = False,
@@ -49,7 +57,7 @@ def create(
     from onlinehash.cli import postgres
 
     if not (if_missing and postgres.exists(address, schema)):
-        postgres.create(address, model, schema, shard or [], role, search)
+        postgres.create(address, model, schema, shard or [], role, search, refresh)
     postgres.show(address, schema, as_json)
 
 

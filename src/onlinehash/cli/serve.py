@@ -14,7 +14,7 @@ from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from onlinehash.index.api import Policy, VectorIndex
+    from onlinehash.index.api import VectorIndex
     from onlinehash.serve.service import Service
     from onlinehash.serve.settings import Access, Limits
 
@@ -159,26 +159,8 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
         return LiveIndex.open(
             options.target, read_only=True, device=options.device, precision=options.precision, embed=embed
         )
-    policy = None if options.refresh is None else _policy(options.refresh)
+    policy = parameters.policy_of(options.refresh)
     if options.memory:
         return parameters.make_index(choices, None, policy, options.sync, options.device, embed)
     given = (options.target, options.schema, choices, policy, options.sync, options.device, embed)
     return parameters.open_index(*given, follow=True, precision=options.precision)
-
-
-def _policy(text: str) -> Policy:
-    """`NAME` or `NAME:NUMBER[,NUMBER]`, as in when_changed:0.05 or every:50."""
-    from onlinehash.live import policies as refresh
-
-    name, _, numbers = text.partition(":")
-    kinds = {"always", "by_hand", "every", "when_changed", "by_mutual_information", "budget"}
-    if name not in kinds:
-        raise InvalidInput(f"--refresh takes one of {', '.join(sorted(kinds))}, got {name!r}.")
-    try:
-        values = [float(number) if "." in number else int(number) for number in numbers.split(",") if number]
-        policy: Policy = getattr(refresh, name)(*values)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError):
-        raise InvalidInput(expected="a policy such as every:50 for --refresh", got=repr(text)) from None
-    return policy

@@ -71,7 +71,7 @@ class Options:
         typer.Option(
             metavar="POLICY",
             help="When codes follow the learner: when_changed:0.05, every:50, by_mutual_information:0, budget:1000000, "
-            "always or by_hand; stored with the index.",
+            "always or by_hand; stored with an index in a folder, and for this process alone in PostgreSQL.",
             show_default="when_changed:0.05",
         ),
         Writing(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from onlinehash import LiveIndex
 from onlinehash.serve import background
@@ -61,6 +61,31 @@ def test_three_marks_change_the_order_of_a_typed_query(browser: Browser, url: st
         said = page.locator(".said li.in-words").first
         assert "number of a vessel on the lake" in said.inner_text()
         assert "Ship" in said.inner_text()
+
+
+def test_what_answers_next_must_know_of_the_mark(browser: Browser, url: str) -> None:
+    """Whichever replica that is; and if it cannot, as the service began anew, the page goes on without."""
+    with visiting(browser, url, allowed="503") as page:
+        page.wait_for_selector(".offered .card.text")
+        ask(page, "a boat at sea")
+        answers = {}
+        page.on("response", lambda answer: answers.update({answer.request.url.rpartition("/")[2]: answer}))
+        page.locator(".neighbours .card [data-similar=true]").first.click()
+        expect(page.locator(".said li")).to_have_count(1, timeout=1000 * SECONDS)
+        expect(page.locator(".busy")).to_have_count(0, timeout=1000 * SECONDS)
+        ask(page, "a ship on the lake")
+        expect(page.locator(".busy")).to_have_count(0, timeout=1000 * SECONDS)
+        epoch = answers["learn"].all_headers()["onlinehash-epoch"]
+        assert int(epoch) > 0
+        assert answers["find"].request.all_headers()["onlinehash-at-least"] == epoch
+        behind = {"status": 503, "json": {"error": "Behind", "message": "not yet."}}
+        page.route("**/v1/find", lambda route: route.fulfill(**behind) if is_asked(route) else route.continue_())
+        ask(page, "a note")
+        expect(page.locator(".neighbours .card").first).to_contain_text("A note", timeout=1000 * SECONDS)
+
+
+def is_asked(route: Route) -> bool:
+    return "onlinehash-at-least" in route.request.headers
 
 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])

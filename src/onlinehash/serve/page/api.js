@@ -18,6 +18,7 @@ export class Api {
   constructor(askToken) {
     this.askToken = askToken;
     this.asking = null;
+    this.epoch = 0; // of the last answer to something that was sent: whatever answers next must be as far
     this.pictures = new Map();
   }
 
@@ -54,11 +55,15 @@ export class Api {
   async send(path, init = {}, tries = 3) {
     const token = sessionStorage.getItem(TOKEN);
     const headers = { ...init.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+    if (this.epoch) headers["Onlinehash-At-Least"] = String(this.epoch);
     const answer = await fetch(path, { ...init, headers }).catch((error) => {
       if (error.name === "AbortError") throw error;
       throw new Refused(0, { error: "Offline", message: "The service cannot be reached." });
     });
-    if (answer.ok) return answer;
+    if (answer.ok) {
+      if (init.method === "POST") this.epoch = Math.max(this.epoch, Number(answer.headers.get("Onlinehash-Epoch")));
+      return answer;
+    }
     if (answer.status === 401) {
       await this.renewToken(token);
       return this.send(path, init, tries);
@@ -68,7 +73,12 @@ export class Api {
       await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
       return this.send(path, init, tries - 1);
     }
-    throw new Refused(answer.status, await answer.json().catch(() => null));
+    const said = await answer.json().catch(() => null);
+    if (said?.error === "Behind" && this.epoch) { // for too long, or the service began anew, with other epochs
+      this.epoch = 0;
+      return this.send(path, init, tries);
+    }
+    throw new Refused(answer.status, said);
   }
 
   /** Asks for another token, unless one came in since `refused` was sent. */

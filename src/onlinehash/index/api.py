@@ -25,6 +25,7 @@ from onlinehash.errors import NotSupported
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.taught import Taught
 from onlinehash.learners.update import Update, Updates
 from onlinehash.types import Id as Id
 from onlinehash.types import IdArray, Json
@@ -199,6 +200,8 @@ class VectorIndex(ABC):
     #: When to refresh, and whether such refreshes run in the background; with the capability `learner`.
     policy: Policy
     background: bool
+    #: Whether other processes teach the learner, too, so that `learner` may have to ask a database what they taught.
+    has_shared_learner: bool = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -1064,6 +1067,11 @@ class VectorIndex(ABC):
     def learner(self) -> Learner:
         """The learner. A durable index owns it: it learns through the index only."""
         raise self._unsupported(Capability.LEARNER)
+
+    @property
+    def taught(self) -> Taught:
+        """What the learner has been taught, as far as it is known here: nobody is asked, and no lock is waited for."""
+        return Taught.of(self.learner)
 
     @property
     def is_learning(self) -> bool:

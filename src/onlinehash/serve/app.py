@@ -101,7 +101,7 @@ async def _send_events(service: Service, metrics: Metrics) -> None:
             service.count_searches(TICK * TICKS)
             metrics.update()
             if len(service.events):
-                stats = await service.waited(service.stats)
+                stats = await service.stats()
                 if stats | {"uptime": 0} != sent:
                     service.events.send("stats", stats)
                 sent = stats | {"uptime": 0}

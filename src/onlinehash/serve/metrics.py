@@ -88,7 +88,7 @@ class Metrics:
         values = {
             "items": len(index),
             "pairs": service.n_pairs,
-            "pairs_behind": index.pairs_behind,
+            "pairs_behind": service.pairs_behind,
             "refreshes": index.refreshes,
             "bits_flipped": index.bits_flipped,
             "encoder_version": 0 if index.encoder is None else index.encoder.version,

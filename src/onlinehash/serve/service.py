@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash.errors import InvalidInput, NotSupported
-from onlinehash.index.api import Capability, VectorIndex
+from onlinehash.index.api import Behind, Capability, VectorIndex
+from onlinehash.learners.taught import pairs_at_a_time
 from onlinehash.serve import logs
-from onlinehash.serve.changes import Changes, pairs_at_a_time, pairs_waiting, ranking_pairs
+from onlinehash.serve.changes import Changes
 from onlinehash.serve.comparison import METHODS, MethodComparison
 from onlinehash.serve.embedding import EmbeddingQueue
 from onlinehash.serve.epoch_watch import EpochWatch
 from onlinehash.serve.errors import Busy, DeadlineExceeded
 from onlinehash.serve.events import Events
+from onlinehash.serve.learner_watch import LearnerWatch
 from onlinehash.serve.pictures import Pictures
 from onlinehash.serve.quality import QualityMonitor
 from onlinehash.serve.reads import Reads
@@ -41,6 +43,10 @@ TRIES = 3
 MOST_LAG = 5.0
 #: Seconds between two looks of a reader at the disk.
 FOLLOW_EVERY = 0.1
+#: Seconds that statistics wait at most for a look at a learner that other processes teach.
+LOOK_SECONDS = 0.25
+#: Threads for reads of single items, which may take a question to a database.
+FETCHING = 4
 #: Seconds that the parser of large bodies rests between two of them, at most, and how many may wait for it.
 LONGEST_REST, MOST_PARSING = 0.1, 256
 
@@ -80,10 +86,17 @@ class Service:
         self._started = time.monotonic()
         self._follower = Follower(index) if read_only else None
         self.epochs = EpochWatch(index, self.hurry)
+        self._learner_watch = (
+            LearnerWatch(index, lambda: len(self.changed_bits())) if index.has_shared_learner else None
+        )
+        learner = index.learner
+        self._method, self._shape = type(learner).__name__, learner.shape_of_codes[:2]
+        self._chunk = pairs_at_a_time(learner)
         self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
         self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
         self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
+        self._fetching = ThreadPoolExecutor(FETCHING, "onlinehash-fetch")
         self._parsing, self._n_parsing = ThreadPoolExecutor(1, "onlinehash-parsing"), 0
 
     # ------------------------------------------------------------------------------------------------ observers
@@ -115,8 +128,9 @@ class Service:
             observer.start()
         if self.teacher is not None:
             self.teacher.start()
-        if self._follower is not None:
-            self._follower.start()
+        for follower in (self._follower, self._learner_watch):
+            if follower is not None:
+                follower.start()
 
     def stop(self) -> None:
         """Begin to stop: end reads, disconnect listeners, refuse changes. Called in the event loop."""
@@ -131,13 +145,14 @@ class Service:
             self.embedding.close()
         if self.teacher is not None:
             self.teacher.stop()  # before the writer, to which it submits
-        if self._follower is not None:
-            self._follower.stop()
+        for follower in (self._follower, self._learner_watch):
+            if follower is not None:
+                follower.stop()
         self.writer.close()
         for observer in self.changes.observers:
             observer.stop()
         self.index.close()
-        for pool in (self._waiting, self._parsing):
+        for pool in (self._waiting, self._fetching, self._parsing):
             pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -184,6 +199,10 @@ class Service:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""
         return await asyncio.get_running_loop().run_in_executor(self._waiting, find)
 
+    async def fetched(self, find: Callable[[], T]) -> T:
+        """Call `find`, which may ask a database, in a thread that nothing else needs while the database is silent."""
+        return await asyncio.get_running_loop().run_in_executor(self._fetching, find)
+
     # ------------------------------------------------------------------------------------------------ events
 
     def send_events(self) -> None:
@@ -191,13 +210,14 @@ class Service:
         recent = self.changes.activity.take()
         has_learned, has_items = recent.n_learned > 0, recent.items_changed
         if self._hears_of_others:
-            known, self._counts = self._counts, (self.n_pairs, len(self.index))
+            known, self._counts = self._counts, (self.index.taught.n_pairs, len(self.index))
             has_learned, has_items = (
                 has_learned or known[0] != self._counts[0],
                 has_items or known[1] != self._counts[1],
             )
         if has_learned:
-            counts = {"n_pairs": self.n_pairs, "ranking_pairs": ranking_pairs(self.index.learner)}
+            taught = self.index.taught
+            counts = {"n_pairs": taught.n_pairs, "ranking_pairs": taught.n_ranking}
             self.events.send("learned", recent.event() | counts)
         if has_items:
             self.events.send("items", {"n": len(self.index)})
@@ -215,15 +235,18 @@ class Service:
 
     # ------------------------------------------------------------------------------------------------ statistics
 
+    # What is called in the event loop asks for `index.taught`, never for `index.learner`: where other processes teach
+    # the learner, too, that may ask the database, or wait for a thread that does.
+
     @property
     def n_pairs(self) -> int:
         """Pairs that the learner has seen."""
-        return int(getattr(self.index.learner, "n_pairs_seen_", 0))
+        return self.index.taught.n_pairs
 
     @property
     def n_features(self) -> int:
         """The width of vectors; 0 before the first."""
-        return int(getattr(self.index.learner, "n_features_in_", 0))
+        return self.index.taught.n_features
 
     @property
     def has_text_ids(self) -> bool:
@@ -247,6 +270,15 @@ class Service:
                 return self.index.newest.changed_bits(self.index.encoder)
         return np.empty(0, np.int64)
 
+    def behind(self) -> Behind:
+        """How far the codes are behind the learner; may wait for a running change."""
+        return Behind(len(self.changed_bits()), self.index.pairs_behind)
+
+    @property
+    def pairs_behind(self) -> int:
+        """Pairs learned since the codes were computed, as far as it is known without waiting."""
+        return self.index.pairs_behind if self._learner_watch is None else self._learner_watch.behind.pairs
+
     def codes(self) -> dict[str, object]:
         """Which encoder the codes are of, and what refreshes have done so far."""
         index = self.index
@@ -260,19 +292,25 @@ class Service:
             "n_pairs": self.n_pairs,
         }
 
-    def stats(self) -> dict[str, object]:
-        """All statistics."""
+    async def stats(self) -> dict[str, object]:
+        """All statistics; if the database is silent, those that depend on it are the last known ones."""
+        if self._learner_watch is None:
+            return await self.waited(lambda: self._stats(self.behind()))
+        await self._learner_watch.looked(LOOK_SECONDS)
+        return self._stats(self._learner_watch.behind)
+
+    def _stats(self, behind: Behind) -> dict[str, object]:
         index = self.index
         seconds, (n_learned, n_updated) = time.monotonic() - self._started, self.changes.activity.totals
         return self.codes() | {
             "n": len(index),
-            "behind": {"bits": len(self.changed_bits()), "pairs": index.pairs_behind},
+            "behind": {"bits": behind.bits, "pairs": behind.pairs},
             "bits_skipped": index.bits_skipped,
             "queue": {"length": len(self.writer), "limit": self.limits.queue},
             "searches": self.searches,
             "searches_per_second": self.searches_per_second,
             "learned": n_learned,
-            "waiting": pairs_waiting(index.learner),
+            "waiting": index.taught.n_waiting,
             "updated": n_updated,
             "uptime": round(seconds, 3),
             "measured": None if self.quality is None else self.quality.latest,
@@ -303,14 +341,14 @@ class Service:
 
     def about(self) -> dict[str, object]:
         """What is served, for the page or a new client."""
-        n_bits, n_models, _ = self.index.learner.shape_of_codes
+        n_bits, n_models = self._shape
         return {
             "name": "onlinehash",
             "n": len(self.index),
-            "method": type(self.index.learner).__name__,
+            "method": self._method,
             "n_bits": n_bits,
             "n_models": n_models,
-            "chunk": pairs_at_a_time(self.index.learner),
+            "chunk": self._chunk,
             "n_features": self.n_features,
             "pictures": None if self.pictures is None else self.pictures.about(),
             "embed": None if self.index.embedder is None else self.index.embedder.name,

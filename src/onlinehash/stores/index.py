@@ -35,6 +35,7 @@ from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.taught import Taught
 from onlinehash.live import filters, policies
 from onlinehash.live.attachments import Attachments
 from onlinehash.live.filters import Filter
@@ -139,6 +140,7 @@ class StoreIndex(LearnerIndex):
             if follow:
                 self._replica = Replica(self._reader, self._learn_along)
                 self._reader.follow = self._followed_moment
+                self.has_shared_learner = True
         except BaseException:
             backend.close()
             raise
@@ -290,6 +292,10 @@ class StoreIndex(LearnerIndex):
 
     @property
     def encoder(self) -> Encoder | None:
+        replica = self._followed()
+        if replica is not None:  # not by the reader, whose lock is held while an encoder is read from the database
+            self._reader.check_open()
+            return replica.current.view.encoder
         return self._reader.read(self._reader.encoder_at, rows=False)
 
     @property
@@ -507,6 +513,10 @@ class StoreIndex(LearnerIndex):
                 self._learn_along(self._replica.current.moment)
         self._settle_group()
         return self._shared.learner
+
+    @property
+    def taught(self) -> Taught:
+        return super().taught if self._replica is None else self._shared.taught
 
     def _catch_up(self) -> None:
         with self._lock, self._teaching():

@@ -9,6 +9,7 @@ from typing import Any
 from onlinehash.errors import FormatError
 from onlinehash.io import files, format
 from onlinehash.learners.base import Learner
+from onlinehash.learners.taught import Taught
 from onlinehash.live.refresher import Refresher
 from onlinehash.live.storage import expect, naming_a_way_out, read_back, replay, wants_checkpoint
 from onlinehash.stores.manifest import Log, State
@@ -29,6 +30,8 @@ class SharedLearner:
         self._reader, self._refresher = reader, refresher
         self._learner: Learner | None = None
         self._lessons, self._changed = UNKNOWN, 0
+        #: As of the last time it caught up or a change was committed; anybody may look at it without a lock.
+        self.taught = Taught()
 
     @property
     def learner(self) -> Learner:
@@ -70,6 +73,8 @@ class SharedLearner:
             if lesson["what"] == "pairs":
                 self._refresher.pairs.append(lesson["A"], lesson["B"], lesson["similar"])
         self._lessons = log.next
+        if known != log.next:
+            self.taught = Taught.of(self.learner)
 
     def _read_back(self, blob: bytes) -> None:
         """Take over the state of a checkpoint."""
@@ -95,6 +100,7 @@ class SharedLearner:
     def accept(self, state: State) -> None:
         """Note that a change of this learner was committed."""
         self._lessons = state.log.next
+        self.taught = Taught.of(self.learner)
         self._count_changes(state)
 
     def log(self, draft: Draft, *events: dict[str, Any]) -> None:

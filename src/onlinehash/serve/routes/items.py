@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -111,7 +110,7 @@ def routes(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=0, le=MOST_LISTED, description="How many ids to return.")] = 1000,
     ) -> Response:
         """Ids in the order of insertion."""
-        every = await asyncio.to_thread(lambda: index.ids)
+        every = await service.fetched(lambda: index.ids)
         return answer({"ids": every[offset : offset + limit].tolist(), "n": len(every)}, index.encoder)
 
     @router.get("/v1/items/{id:path}/picture", **described("Get an item's picture", None, "image/png"))
@@ -119,7 +118,8 @@ def routes(service: Service) -> APIRouter:
         """The picture of an item, if the service has pictures."""
         if service.pictures is None:
             raise NotFound("this index has no pictures; start the service with --pictures.")
-        found = await asyncio.to_thread(lambda pictures: pictures.picture_of(got(id)), service.pictures)
+        pictures = service.pictures
+        found = await service.fetched(lambda: pictures.picture_of(got(id)))
         if found is None:
             raise NotFound("this item has no picture.")
         data, kind = found
@@ -131,7 +131,7 @@ def routes(service: Service) -> APIRouter:
     ) -> Response:
         """One item."""
         encoder = index.encoder
-        item = await asyncio.to_thread(got, id)
+        item = await service.fetched(lambda: got(id))
         return answer(_shown(item, vector), encoder)
 
     @router.post(

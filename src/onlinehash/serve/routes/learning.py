@@ -14,10 +14,9 @@ from onlinehash import checks, streams
 from onlinehash.errors import NotReady
 from onlinehash.index.api import Id
 from onlinehash.learners.update import Updates
-from onlinehash.live.queries import VectorKind
 from onlinehash.serve import logs, results
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
+from onlinehash.serve.changes import Done
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.openapi import described
 from onlinehash.serve.requests import held, parsed, retry_of
@@ -94,17 +93,17 @@ def routes(service: Service) -> APIRouter:
         shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
         if not shown:
             nothing: Document = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
-            counts = {"waiting": pairs_waiting(index.learner), "ranking_pairs": ranking_pairs(index.learner)}
-            return answer(nothing | counts | {"n_pairs": service.n_pairs}, index.encoder)
+            taught = index.taught
+            counts = {"waiting": taught.n_waiting, "ranking_pairs": taught.n_ranking, "n_pairs": taught.n_pairs}
+            return answer(nothing | counts, index.encoder)
         refuse_wide(service, 2 * len(shown))
         retry = await retry_of(request, data)
         if body.vector is None:
             ids_a = cast(list[Id], pairs.ids_a)  # the query is an item
             change = service.changes.learn_by_id(ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
-            kind = VectorKind.of(index.learner)
-            if kind.n_features:
-                checks.width(body.vector[None], kind.n_features, "this index", "vector")
+            if service.n_features:
+                checks.width(body.vector[None], service.n_features, "this index", "vector")
             vectors = np.broadcast_to(body.vector, (len(pairs.ids_b), len(body.vector)))  # one vector, not many
             change = service.changes.learn_with_items(
                 vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, held(body, data)
@@ -133,8 +132,8 @@ def routes(service: Service) -> APIRouter:
             logs.service.exception("a refresh after learning failed")
 
     async def state(headers: dict[str, str] | None = None) -> Response:
-        bits = await service.waited(service.changed_bits)
-        behind = {"bits": len(bits), "pairs": index.pairs_behind}
+        bits, pairs = await service.waited(service.behind)
+        behind = {"bits": bits, "pairs": pairs}
         document: Document = {"serial": index.serial, "behind": behind}
         return answer(document, index.encoder, headers=headers, epoch=index.head_epoch)
 

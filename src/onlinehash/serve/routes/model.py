@@ -38,7 +38,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/v1/model", **described("Get the model", None, results.Model))
     async def model() -> Response:
         """The learner, its parameters, and the encoders that are kept."""
-        return answer(await asyncio.to_thread(service.model), index.encoder)
+        return answer(await service.fetched(service.model), index.encoder)
 
     @router.get("/v1/model/download", **described("Download the model", None, "application/octet-stream"))
     async def download(
@@ -59,7 +59,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/v1/stats", **described("Get statistics", None, example({"n": 1500, "n_pairs": 320})))
     async def stats() -> Response:
         """All statistics."""
-        return answer(await service.waited(service.stats), index.encoder)
+        return answer(await service.stats(), index.encoder)
 
     @router.get(
         "/v1/about", **described("Get a description", None, example({"name": "onlinehash", "method": RECOMMENDED}))
@@ -137,7 +137,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     async def events(request: Request) -> Response:
         """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
         teacher = None if service.teacher is None else service.teacher.state()
-        hello = await service.waited(service.stats) | {"teacher": teacher}
+        hello = await service.stats() | {"teacher": teacher}
         return _Events(await service.events.subscribe(hello, client_of(request.scope)))
 
     return router

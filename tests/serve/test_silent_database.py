@@ -103,3 +103,20 @@ def test_numbers_are_right_at_once_while_the_database_answers(tables: Tables) ->
         post_json(url, "/v1/refresh", {"wait": True})
         assert stats(url)["behind"] == {"bits": 0, "pairs": 0}
         assert get(url, "/v1/about").json()["n_features"] == 2
+
+
+def test_the_first_codes_are_not_made_in_the_event_loop() -> None:
+    tables = Tables.create(OnlineHashing(n_bits=8, random_state=0), refresh.by_hand())
+    threads = set[str]()
+    with replica(tables) as (way, service, url):
+        way.before_write = lambda name: threads.add(threading.current_thread().name)
+        index = service.index
+        assert isinstance(index, StoreIndex)
+        follow, index._follow = index._follow, lambda: None  # type: ignore[method-assign]
+        assert post_json(url, "/v1/items", {"ids": IDS, "vectors": rows(len(IDS)).tolist()}).status_code == 201
+        index._follow = follow  # type: ignore[method-assign]
+        assert index.encoder is None  # as if the process that added them had died before its refresh
+        threads.clear()
+        until(lambda: post_json(url, "/v1/search", QUERY).status_code == 200)
+    assert threads
+    assert "onlinehash-server" not in threads

@@ -46,6 +46,7 @@ class Batches:
 
     def __init__(self, index: VectorIndex, in_memory: bool = True) -> None:
         self._index, self._is_in_memory = index, in_memory
+        self._is_quick = False  # until a search has found codes in memory: one before may have to make the first
         self._waiting: list[_Waiting] = []
         self._is_due = False  # a batch is about to be searched, or being searched
 
@@ -65,14 +66,16 @@ class Batches:
             loop.call_soon(self._take, loop, len(self._waiting))
             return
         batch, self._waiting = self._waiting[:MOST_QUERIES], self._waiting[MOST_QUERIES:]
-        if self._is_in_memory and len(self._index) * len(batch) <= MOST_AT_ONCE:
+        if self._is_quick and len(self._index) * len(batch) <= MOST_AT_ONCE:
             _settle(batch, self._search(batch))
             self._go_on(loop)
         else:
             task = loop.run_in_executor(None, self._search, batch)
 
             def settle(done: asyncio.Future[list[Nearest | Exception]]) -> None:
-                _settle(batch, done.result())
+                results = done.result()
+                self._is_quick = self._is_in_memory and any(isinstance(result, Nearest) for result in results)
+                _settle(batch, results)
                 self._go_on(loop)
 
             task.add_done_callback(settle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -180,3 +181,23 @@ def test_one_fault_does_not_end_the_events(caplog: pytest.LogCaptureFixture) -> 
         until(lambda: "sending events failed" in caplog.text)
         post_json(url, "/v1/items/90", {"vector": [1, 2]})
         assert until(lambda: listener.heard("items"))[-1] == {"n": len(IDS) + 1}
+
+
+def test_faults_are_told_when_they_begin_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "onlinehash.service")
+    with served() as (service, _):
+        real, faults = service.send_events, list[int]()
+
+        def fail() -> None:
+            faults.append(len(faults))
+            raise RuntimeError("a fault")
+
+        def told(words: str) -> int:
+            return sum(words in record.message for record in list(caplog.records))
+
+        for times in (1, 2):
+            service.send_events = fail  # type: ignore[method-assign]
+            until(lambda times=times: len(faults) >= 5 * times)
+            service.send_events = real  # type: ignore[method-assign]
+            until(lambda times=times: told("events are sent again") == times)
+            assert told("sending events failed") == times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+import onlinehash
 from onlinehash import OnlineHashing, refresh
+from onlinehash.errors import ServiceUnavailable
+from onlinehash.serve import learner_watch
 from onlinehash.serve.service import Service
 from onlinehash.stores.index import StoreIndex
 from tests.serve.services import IDS, SECONDS, post_json, rows, served, until
@@ -120,3 +124,36 @@ def test_the_first_codes_are_not_made_in_the_event_loop() -> None:
         until(lambda: post_json(url, "/v1/search", QUERY).status_code == 200)
     assert threads
     assert "onlinehash-server" not in threads
+
+
+def test_a_failed_change_leaves_monitoring_as_it_was(
+    tables: Tables, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_watch, "AFTER_FAILURE", 0.05)
+    caplog.set_level(logging.INFO, "onlinehash")
+    with replica(tables) as (way, _, url):
+        assert post_json(url, "/v1/learn", LESSON).json()["n_pairs"] == 1
+        before = stats(url)
+
+        def down(name: str) -> None:
+            if name != "head":  # with which the backend of these tests begins a change
+                raise ServiceUnavailable("the database is down.")
+
+        way.before_read = way.before_write = down
+        assert post_json(url, "/v1/learn", LESSON).status_code == 503
+        for path in FROM_MEMORY:
+            assert get(url, path).status_code == 200, path
+        assert post_json(url, "/v1/search", QUERY).status_code == 200
+        found = stats(url)
+        assert all(found[name] == before[name] for name in ("n", "n_pairs", "waiting", "behind", "encoder", "serial"))
+        with onlinehash.connect(url) as index:
+            assert len(index) == len(IDS)
+        lags = [stats(url)["lag_seconds"]]
+        until(lambda: lags.append(stats(url)["lag_seconds"]) or lags[-1] > 1.0)
+        assert lags == sorted(lags)
+        told = [record for record in caplog.records if record.name == "onlinehash.service"]
+        assert not [record for record in told if record.exc_info]
+        assert sum("not up to date" in record.message for record in told) == 1
+        way.before_read = way.before_write = lambda name: None
+        until(lambda: any("up to date again" in record.message for record in caplog.records))
+        assert post_json(url, "/v1/learn", LESSON).json()["n_pairs"] == 2

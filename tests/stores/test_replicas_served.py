@@ -103,6 +103,26 @@ def test_what_needs_the_database_is_refused_at_once_while_it_is_down(
     assert found["ids"] == ["new", *expected["ids"][:2]]
 
 
+def test_monitoring_goes_on_after_a_change_that_failed_while_the_database_was_down(stock_home: Home) -> None:
+    make(stock_home)
+    lesson = {"id_a": FIRST[:1], "id_b": FIRST[1:2], "similar": [True]}
+    with CutConnection(stock_home.server.port) as way:
+        by_way = stock_home.address.replace(f":{stock_home.server.port}/", f":{way.port}/")
+        with served(stock_home, by_way) as (_, url):
+            assert post(url, "/v1/learn", lesson).json()["n_pairs"] == 1
+            way.is_down = True
+            assert post(url, "/v1/learn", lesson).status_code == 503
+            for path in ("/metrics", "/v1/about", "/v1/stats", "/v1/health"):
+                assert httpx.get(url + path, timeout=SECONDS).status_code == 200, path
+            found = until(lambda: (now := httpx.get(f"{url}/v1/stats", timeout=SECONDS).json())["lag_seconds"] and now)
+            assert (found["n"], found["n_pairs"]) == (len(FIRST), 1)
+            with onlinehash.connect(url) as index:
+                assert len(index) == len(FIRST)
+            way.is_down = False
+            until(lambda: post(url, "/v1/learn", lesson).status_code == 200)
+            assert httpx.get(f"{url}/v1/stats", timeout=SECONDS).json()["n_pairs"] == 2
+
+
 def test_quality_is_measured_over_a_database_too(stock_home: Home) -> None:
     make(stock_home)
     with served(stock_home) as (service, _), PostgresIndex.open(stock_home.address, schema=stock_home.schema) as other:

@@ -90,7 +90,7 @@ def _without_framework(routers: Iterable[APIRouter], paths: Collection[str]) -> 
 async def _send_events(service: Service, metrics: Metrics) -> None:
     """Send events to listeners; once a second, if anything changed, the statistics too."""
     sent: dict[str, object] = {}
-    tick = 0
+    tick, failed = 0, 0  # this one, and the last one that failed
     while True:
         await asyncio.sleep(TICK)
         tick += 1
@@ -105,8 +105,13 @@ async def _send_events(service: Service, metrics: Metrics) -> None:
                 if stats | {"uptime": 0} != sent:
                     service.events.send("stats", stats)
                 sent = stats | {"uptime": 0}
+            if failed and tick - failed >= TICKS:
+                failed = 0
+                logs.service.info("events are sent again")
         except Exception:  # later events must still be sent
-            logs.service.exception("sending events failed")
+            if not failed:  # said once, as the next attempt follows in a tenth of a second
+                logs.service.exception("sending events failed")
+            failed = tick
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

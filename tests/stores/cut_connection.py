@@ -13,7 +13,7 @@ class CutConnection:
 
     Messages are counted from `arm` on, those of all connections together. What the server does with a
     message whose answer is cut off is done when the client hears that the connection is gone. `is_down` lets nobody
-    through, and cuts whoever is.
+    through, and cuts whoever is. `swallow` lets whoever is there wait for ever.
     """
 
     def __init__(self, port: int) -> None:
@@ -41,6 +41,12 @@ class CutConnection:
         for pair in pairs if value else []:
             pair.close()
 
+    def swallow(self) -> None:
+        """Pass nothing on any more between those who are connected now, and let none of them notice."""
+        with self._lock:
+            for pair in self._pairs:
+                pair.is_swallowed = True
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
@@ -65,6 +71,8 @@ class CutConnection:
     def _to_server(self, pair: _Pair) -> None:
         with contextlib.suppress(OSError):
             while data := pair.client.recv(1 << 20):
+                if pair.is_swallowed:
+                    continue
                 with self._lock:
                     counts = self._left >= 0 and self._word in data
                     is_now, self._left = counts and self._left == 0, self._left - counts
@@ -73,7 +81,7 @@ class CutConnection:
                     break
                 pair.is_silent = is_now
                 pair.server.sendall(data)
-        if not pair.is_silent:
+        if not pair.is_silent and not pair.is_swallowed:
             pair.close()
 
 
@@ -81,13 +89,15 @@ class _Pair:
     """Two ends of one connection."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
-        self.client, self.server, self.is_silent = client, server, False
+        self.client, self.server, self.is_silent, self.is_swallowed = client, server, False, False
 
     def to_client(self) -> None:
         with contextlib.suppress(OSError):
             while (data := self.server.recv(1 << 20)) and not self.is_silent:
-                self.client.sendall(data)
-        self.close()
+                if not self.is_swallowed:
+                    self.client.sendall(data)
+        if not self.is_swallowed:
+            self.close()
 
     def close(self) -> None:
         for end in (self.client, self.server):

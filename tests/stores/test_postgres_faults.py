@@ -3,13 +3,23 @@ nobody answers any more, locks that nobody gives back, and a server that has bec
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex, refresh
-from onlinehash.stores.postgres import news
+from onlinehash.errors import ServiceUnavailable
+from onlinehash.stores.backend import Head
+from onlinehash.stores.postgres import news, silence
+from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import connect
 from tests.servers import PostgresServer, wait_until
 from tests.stores.conftest import Home
+from tests.stores.cut_connection import CutConnection
 from tests.stores.postgres_worker import vectors_of
 
 IDS = [f"item/{i}" for i in range(20)]
@@ -43,3 +53,109 @@ def test_a_notification_of_a_stranger_is_a_hint_and_no_more(
                 assert index.head_epoch == index.epoch == a.epoch
                 assert index.lag < 60
     assert not caplog.records, "nothing failed"
+
+
+# ------------------------------------------------------------------------------------------------ silence
+
+
+@pytest.fixture
+def way(stock: PostgresServer) -> Iterator[CutConnection]:
+    with CutConnection(stock.port) as way:
+        yield way
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long before it asks whether anybody is there."""
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(silence, "ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr(news, "CHECK_SECONDS", 0.2)
+
+
+def by_way_of(way: CutConnection, home: Home) -> str:
+    return home.address.replace(f":{home.server.port}/", f":{way.port}/")
+
+
+def parameters_of(address: str) -> dict[str, Any]:
+    """What libpq was told, by the pool and for a connection of its own."""
+    with connect(address) as connection:
+        return connection.info.get_parameters()
+
+
+def test_who_connects_finds_out_that_a_machine_is_gone_unless_the_address_says_otherwise(stock_home: Home) -> None:
+    names = ("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
+    known = parameters_of(stock_home.address)
+    assert [known[name] for name in names] == ["1", "10", "5", "3", "25000"]
+    known = parameters_of(f"{stock_home.address}?keepalives_idle=77&tcp_user_timeout=5000")
+    assert [known[name] for name in names] == ["1", "77", "5", "3", "5000"]
+    make(stock_home)
+    backend = PostgresBackend(stock_home.address, stock_home.schema)
+    with backend._reading() as connection:
+        assert connection.info.get_parameters()["tcp_user_timeout"] == "25000"
+    backend.close()
+
+
+def test_connections_that_nobody_answers_are_replaced(
+    stock_home: Home, way: CutConnection, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failover behind a proxy: what was connected gets no answer, and no error, and new connections work."""
+    monkeypatch.setattr(silence, "ANSWER_SECONDS", 1.0)
+    make(stock_home)
+    with opened(stock_home, address=by_way_of(way, stock_home)) as index, opened(stock_home, follow=False) as other:
+        for round in range(2):
+            way.swallow()
+            other.add([f"other/{round}"], vectors_of(["other"]))
+            wait_until(lambda round=round: f"other/{round}" in index.view and index.lag == 0, "the replica to follow")
+
+            def added(name: str) -> bool:
+                with suppress(ServiceUnavailable):
+                    index.add([name], vectors_of([name]))
+                    return True
+                return False
+
+            wait_until(lambda round=round: added(f"own/{round}"), "a change")
+            assert index.get(f"own/{round}").id == f"own/{round}"
+        assert index.epoch == index.head_epoch == other.epoch
+
+
+def test_a_change_that_nobody_answers_ends_and_leaves_no_lock(
+    stock_home: Home, way: CutConnection, impatient: None
+) -> None:
+    make(stock_home)
+    backend = PostgresBackend(by_way_of(way, stock_home), stock_home.schema)
+    before = backend.head()
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailable, match="no answer for"):
+            change_in_vain(backend, way, before)
+    assert backend.head() == before
+    with backend.changing() as change:  # the lock of the head is free
+        change.put_head(Head(before.epoch + 1, before.state))
+    assert backend.head().epoch == before.epoch + 1
+    backend.close()
+
+
+def change_in_vain(backend: PostgresBackend, way: CutConnection, before: Head) -> None:
+    with backend.changing() as change:
+        way.swallow()
+        change.put_head(Head(before.epoch + 1, before.state))
+
+
+def test_a_server_that_works_is_waited_for(stock_home: Home, impatient: None) -> None:
+    with connect(stock_home.address) as connection:
+        assert connection.execute("SELECT 5 FROM pg_sleep(2)").fetchone() == (5,)
+        connection.execute("CREATE TEMPORARY TABLE few AS SELECT 1 AS n")
+        with connection.cursor() as cursor, cursor.copy("COPY few FROM STDIN") as copying:
+            copying.write(b"2\n")
+            threading.Event().wait(1.0)  # a client that thinks is not one that waits
+            copying.write(b"3\n")
+        assert connection.execute("SELECT sum(n) FROM few, pg_sleep(1)").fetchone() == (6,)
+
+
+def test_a_session_that_somebody_ended_is_not_waited_for(stock_home: Home, way: CutConnection, impatient: None) -> None:
+    with connect(by_way_of(way, stock_home)) as connection:
+        way.swallow()
+        with connect(stock_home.address) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+        with pytest.raises(psycopg.OperationalError, match="no answer for"):
+            connection.execute("SELECT 1")
+        assert connection.closed

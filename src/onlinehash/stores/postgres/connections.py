@@ -16,6 +16,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, ServiceUnavailable
 from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.silence import ANSWER_SECONDS, WatchedConnection
 
 # What the pool says of each attempt to connect stays out of terminals, unless somebody has asked for logs.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -24,13 +25,22 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: Connections of one index at most, and how many seconds to wait for one.
 MOST, PATIENCE = 8, 20
-#: For how many seconds a server that was found to be down is not looked for again, and in how many one that is there,
-#: however busy, lets somebody in.
-DOWN_SECONDS, ANSWER_SECONDS = 2, 6
+#: For how many seconds a server that was found to be down is not looked for again.
+DOWN_SECONDS = 2
 #: Seconds to wait for a connection before one looks whether there is a server at all; and if there was none just now.
 _SOON, _AT_ONCE = 0.25, 0.01
+#: For who only wants to know whether anybody is there.
+_SOON_THERE = {"connect_timeout": ANSWER_SECONDS}
 #: A schema's name: one that SQL takes as it is, between quotes.
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+#: A server whose machine vanished, or whose packets are dropped on the way, is given up after half a minute.
+_GIVE_UP = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,  # milliseconds
+}
 #: A client whose machine vanished holds its locks for a minute, and one that hangs for ten, not for hours.
 _KEEP_ALIVE = (
     "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
@@ -71,7 +81,21 @@ def checked_schema(schema: Any) -> str:
 def connect(address: str, **settings: Any) -> Connection:
     """One connection, whose errors say why there is none; each statement is a transaction unless one is begun."""
     with told(shown(address)):
-        return psycopg.connect(address, autocommit=True, **_settings(address) | settings)
+        connection = WatchedConnection.connect(address, autocommit=True, **_settings(address) | settings)
+        connection.watch(lambda: _bare(address))
+        return connection
+
+
+def _bare(address: str) -> Connection:
+    """A connection for questions whose answers take no time."""
+    return WatchedConnection.connect(address, autocommit=True, **_settings(address) | _SOON_THERE)
+
+
+def check(connection: Connection) -> None:
+    """Raise if nobody answers, and soon."""
+    assert isinstance(connection, WatchedConnection)
+    with connection.in_a_hurry():
+        connection.execute("")
 
 
 class Lender:
@@ -83,14 +107,16 @@ class Lender:
     def __init__(self, address: str) -> None:
         connect(address).close()  # a pool only tells that it waited in vain
         self._address, self._down, self._down_until = address, "", 0.0
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
+        self._stale = 0.0  # connections that were made before are dropped
+        self._pool: ConnectionPool[WatchedConnection] = ConnectionPool(
             address,
+            connection_class=WatchedConnection,
             kwargs={"autocommit": True} | _settings(address),
             min_size=1,
             max_size=MOST,
             reconnect_timeout=DOWN_SECONDS,  # then the next one who asks lets it connect again
-            check=ConnectionPool.check_connection,
-            configure=_configure,
+            check=self._check,
+            configure=self._configure,
             open=False,
             name="onlinehash",
         )
@@ -101,6 +127,22 @@ class Lender:
         """A connection; errors are those of `psycopg`, unless there is none."""
         with ExitStack() as held:
             yield self._taken(held)
+
+    def drop_all(self) -> None:
+        """Make new connections from now on: those that are there lead to a server that is gone, or to a wrong one."""
+        self._stale = time.monotonic()
+
+    def _check(self, connection: WatchedConnection) -> None:
+        """Raise if a connection is of no use, so that the pool replaces it."""
+        if connection.made <= self._stale:
+            connection.close()  # else the pool takes it back
+            raise psycopg.OperationalError("the connection is to be replaced")
+        check(connection)
+
+    def _configure(self, connection: WatchedConnection) -> None:
+        # A change must see what others did while it waited for them.
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        connection.watch(lambda: _bare(self._address), self.drop_all)
 
     def _taken(self, held: ExitStack) -> Connection:
         until = time.monotonic() + PATIENCE
@@ -118,7 +160,7 @@ class Lender:
         if time.monotonic() < self._down_until:
             raise ServiceUnavailable(self._down)
         try:
-            connect(self._address, connect_timeout=ANSWER_SECONDS).close()
+            connect(self._address, **_SOON_THERE).close()
         except ServiceUnavailable as error:
             self._down, self._down_until = str(error), time.monotonic() + DOWN_SECONDS
             raise
@@ -130,14 +172,9 @@ class Lender:
 
 def _settings(address: str) -> dict[str, Any]:
     given = parts(address)
-    defaults = {"application_name": "onlinehash", "connect_timeout": PATIENCE // 2}
+    defaults = {"application_name": "onlinehash", "connect_timeout": PATIENCE // 2} | _GIVE_UP
     settings: dict[str, Any] = {name: value for name, value in defaults.items() if name not in given}
     return settings | {"options": f"{_KEEP_ALIVE} {given.get('options') or ''}".strip()}
-
-
-def _configure(connection: Connection) -> None:
-    """A change must see what others did while it waited for them."""
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
 
 @contextmanager

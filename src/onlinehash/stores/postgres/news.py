@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,11 +18,13 @@ import numpy as np
 from onlinehash.stores import deltas
 from onlinehash.stores.backend import FOREVER, Head, Layout, News, StoredCodes
 from onlinehash.stores.deltas import Delta, Step
-from onlinehash.stores.postgres.connections import Connection, connect
+from onlinehash.stores.postgres.connections import Connection, check, connect
 from onlinehash.stores.postgres.errors import told
 
 #: Seconds for which records are kept. They are looked at after so many changes, and as many of them go at once.
 KEPT_SECONDS, CHANGES = 120, 64
+#: Seconds after which who waits for notifications makes sure that the server still knows of it.
+CHECK_SECONDS = 5.0
 #: Places whose codes are read by one statement.
 _PLACES = 1 << 18
 #: An epoch as a notification has it.
@@ -107,11 +110,16 @@ def _unpacked(row: Sequence[bytes], layout: Layout) -> StoredCodes:
 
 @contextmanager
 def listening(address: str, shown: str, schema: str) -> Iterator[Callable[[float], int | None]]:
-    """A connection of its own that waits for notifications."""
+    """A connection of its own that waits for notifications, and is checked now and then."""
     with told(shown), connect(address) as connection:
         connection.execute(f'LISTEN "{channel(schema)}"')
+        checked = time.monotonic()
 
         def wait(seconds: float) -> int | None:
+            nonlocal checked
+            if time.monotonic() - checked > CHECK_SECONDS:
+                check(connection)
+                checked = time.monotonic()
             # All of them, before anything can fail: a generator that is left halfway keeps the connection's lock.
             heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
             return max(map(_epoch, heard), default=None)

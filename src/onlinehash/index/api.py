@@ -200,8 +200,6 @@ class VectorIndex(ABC):
     #: When to refresh, and whether such refreshes run in the background; with the capability `learner`.
     policy: Policy
     background: bool
-    #: Whether other processes teach the learner, too, so that `learner` may have to ask a database what they taught.
-    has_shared_learner: bool = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -1071,7 +1069,12 @@ class VectorIndex(ABC):
     @property
     def taught(self) -> Taught:
         """What the learner has been taught, as far as it is known here: nobody is asked, and no lock is waited for."""
-        return Taught.of(self.learner)
+        raise self._unsupported(Capability.LEARNER)
+
+    @property
+    def has_shared_learner(self) -> bool:
+        """Whether other processes teach the learner, too, so that `learner` may ask a database what they taught."""
+        raise self._unsupported(Capability.LEARNER)
 
     @property
     def is_learning(self) -> bool:

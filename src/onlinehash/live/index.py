@@ -36,6 +36,7 @@ from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.taught import Taught
 from onlinehash.live import policies
 from onlinehash.live.attachments import Attachment, Attachments
 from onlinehash.live.group import LiveGroup
@@ -542,6 +543,14 @@ class LiveIndex(LearnerIndex):
     def learner(self) -> Learner:
         self._settle_group()
         return self._learner
+
+    @property
+    def taught(self) -> Taught:
+        return Taught.of(self.learner)
+
+    @property
+    def has_shared_learner(self) -> bool:
+        return False  # those who read a folder see the learner as it was written
 
     # ------------------------------------------------------------------------------------------------ transactions
 

@@ -140,7 +140,6 @@ class StoreIndex(LearnerIndex):
             if follow:
                 self._replica = Replica(self._reader, self._learn_along)
                 self._reader.follow = self._followed_moment
-                self.has_shared_learner = True
         except BaseException:
             backend.close()
             raise
@@ -516,7 +515,11 @@ class StoreIndex(LearnerIndex):
 
     @property
     def taught(self) -> Taught:
-        return super().taught if self._replica is None else self._shared.taught
+        return self._shared.taught
+
+    @property
+    def has_shared_learner(self) -> bool:
+        return True
 
     def _catch_up(self) -> None:
         with self._lock, self._teaching():

@@ -92,6 +92,10 @@ def alike(out: str, printed: str) -> bool:
 def same_word(word: str, wanted: str) -> bool:
     if word == wanted:
         return True
+    if (
+        word.isdigit() and wanted.isdigit() and int(wanted) >= 1000
+    ):  # texts of a library: each build of Python has others
+        return math.isclose(int(word), int(wanted), rel_tol=0.01)
     try:
         return "." in wanted and math.isclose(float(word.strip(",")), float(wanted.strip(",")), abs_tol=0.03)
     except ValueError:
@@ -103,6 +107,8 @@ def test_output_is_compared():
     assert not alike("right: 0.81 of 10", "right: 0.90 of 10")
     assert not alike("right: 0.90 of 11", "right: 0.90 of 10")
     assert not alike("0.90", "0.90 right")
+    assert alike("3372 texts", "3384 texts")
+    assert not alike("3272 texts", "3384 texts")
 
 
 ROOMS = [

@@ -284,11 +284,10 @@ def bad_single_vectors_are_refused_and_change_nothing(name: str) -> None:
 
 @contract_of(takes_pairs)
 def bad_pair_labels_are_refused_and_change_nothing(name: str) -> None:
-    zero_one = np.arange(len(X)) % 2
+    three_kinds = np.arange(len(X)) % 3 - 1
     bad_many = [
-        zero_one,
-        zero_one.astype(float),
-        zero_one.astype(np.uint8),
+        three_kinds,
+        three_kinds.astype(float),
         2 * ONES,
         0.5 * ONES,
         nan * ONES,
@@ -301,7 +300,7 @@ def bad_pair_labels_are_refused_and_change_nothing(name: str) -> None:
         None,
         True,
     ]
-    bad_ones = [0, 2, 0.5, nan, "yes", None, [True, False], [[1], [1, 2]]]
+    bad_ones = [-2, 2, 0.5, nan, "yes", None, [True, False], [[1], [1, 2]]]
     for learner in learners_at_every_stage(name):
         for bad in bad_many:
             refused_without_a_trace(learner, learner.partial_fit_pairs, X, X[::-1], bad)

@@ -14,13 +14,16 @@ import pytest
 from onlinehash import OnlineHashing, PostgresIndex, refresh
 from onlinehash.errors import ServiceUnavailable
 from onlinehash.stores.backend import Head
-from onlinehash.stores.postgres import news, silence
+from onlinehash.stores.postgres import connections, news, silence
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import connect
+from tests.serve.services import post_json
 from tests.servers import PostgresServer, wait_until
 from tests.stores.conftest import Home
 from tests.stores.cut_connection import CutConnection
 from tests.stores.postgres_worker import vectors_of
+from tests.stores.test_replicas_served import served
+from tests.support import state_bytes
 
 IDS = [f"item/{i}" for i in range(20)]
 
@@ -68,7 +71,7 @@ def way(stock: PostgresServer) -> Iterator[CutConnection]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long before it asks whether anybody is there."""
     monkeypatch.setattr(silence, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(silence, "ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr(silence, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(news, "CHECK_SECONDS", 0.2)
 
 
@@ -159,3 +162,39 @@ def test_a_session_that_somebody_ended_is_not_waited_for(stock_home: Home, way: 
         with pytest.raises(psycopg.OperationalError, match="no answer for"):
             connection.execute("SELECT 1")
         assert connection.closed
+
+
+# ------------------------------------------------------------------------------------------------ locks
+
+
+def test_a_change_does_not_wait_for_ever_for_a_process_that_hangs(
+    stock_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LOCK_SECONDS", 0.5, raising=False)
+    make(stock_home)
+    with opened(stock_home, follow=False) as other, served(stock_home) as (service, url):
+        before = (other.epoch, len(other), state_bytes(other.learner))
+        with connect(stock_home.address) as hanging, hanging.transaction():
+            hanging.execute(f"SELECT 1 FROM {stock_home.schema}.head FOR UPDATE")
+            for path, document in (
+                ("/v1/items", {"ids": ["new"], "vectors": vectors_of(["new"]).tolist()}),
+                ("/v1/learn", {"id_a": IDS[:1], "id_b": IDS[1:2], "similar": [True]}),
+            ):
+                refused = post_json(url, path, document)
+                assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1"), refused.text
+                assert "nothing was changed" in refused.text
+            assert post_json(url, "/v1/search", {"vector": vectors_of(["new"])[0].tolist()}).status_code == 200
+            assert (other.epoch, len(other), state_bytes(other.learner)) == before
+            assert state_bytes(service.index.learner) == before[2]
+        made = post_json(url, "/v1/items", {"ids": ["new"], "vectors": vectors_of(["new"]).tolist()})
+        assert made.status_code == 201, made.text
+        assert len(other) == before[1] + 1
+
+
+def test_an_address_may_say_how_long_to_wait_for_a_lock(stock_home: Home) -> None:
+    make(stock_home)
+    for more, expected in (("", "10s"), ("?options=-c%20lock_timeout%3D77s", "77s")):
+        backend = PostgresBackend(stock_home.address + more, stock_home.schema)
+        with backend._reading() as connection:
+            assert connection.execute("SHOW lock_timeout").fetchone() == (expected,)
+        backend.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
@@ -28,6 +29,9 @@ from onlinehash.stores.postgres.search import Searching
 _MANY = 10_000
 #: Some rows of many shall be read in their order: who does not know how many there are would read and sort them all.
 _IN_ORDER = {"enable_sort": "off", "enable_bitmapscan": "off", "enable_seqscan": "off"}
+#: After a change has waited for the head's lock in vain, for how many seconds others wait for it less, and how long, so
+#: that all who are queued are soon refused.
+_LOCKED_SECONDS, _LESS = 2.0, "250ms"
 #: How often a change begins anew because another one came to its end just then.
 _TRIES = 5
 
@@ -53,6 +57,7 @@ class PostgresBackend(Backend):
         self.layout, self.has_snapshots = self.about.layout, not self.about.n_shards
         self._chunks = self.about.chunks
         self._searching = Searching(self.layout, self._chunks, schema, self.mode, self.about.n_shards)
+        self._locked_until = 0.0
         self._one_change = threading.Lock()  # so that writers of this process never take all connections
 
     @contextmanager
@@ -80,7 +85,11 @@ class PostgresBackend(Backend):
     def changing(self) -> Iterator[Change]:
         commit = Commit(self.address)
         with self._one_change, self._reading() as connection, commit.told(), connection.transaction():
-            change = self._begun(connection)
+            try:
+                change = self._begun(connection)
+            except psycopg.errors.LockNotAvailable:
+                self._locked_until = time.monotonic() + _LOCKED_SECONDS
+                raise
             yield change
             if not change.is_put:
                 raise psycopg.Rollback
@@ -89,6 +98,8 @@ class PostgresBackend(Backend):
     def _begun(self, connection: Connection) -> PostgresChange:
         """A change that nobody else disturbs: the lock of the head's row goes with the transaction."""
         locked = f"SELECT epoch, state FROM {self._name('head')} FOR UPDATE"
+        if time.monotonic() < self._locked_until:
+            connection.execute(f"SET LOCAL lock_timeout = '{_LESS}'")
         if not self.about.n_shards:
             head = _head(connection.execute(locked).fetchone())
             return PostgresChange(connection, self.schema, self.layout, self._chunks, head)

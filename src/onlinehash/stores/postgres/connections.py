@@ -27,6 +27,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 MOST, PATIENCE = 8, 20
 #: For how many seconds a server that was found to be down is not looked for again.
 DOWN_SECONDS = 2
+#: Seconds for which a statement waits for a lock. Changes take turns, and most hold the head's lock for milliseconds, a
+#: large one for seconds. Who waits for longer waits for a process that hangs, and its client has soon waited enough.
+LOCK_SECONDS = 10
 #: Seconds to wait for a connection before one looks whether there is a server at all; and if there was none just now.
 _SOON, _AT_ONCE = 0.25, 0.01
 #: For who only wants to know whether anybody is there.
@@ -111,7 +114,7 @@ class Lender:
         self._pool: ConnectionPool[WatchedConnection] = ConnectionPool(
             address,
             connection_class=WatchedConnection,
-            kwargs={"autocommit": True} | _settings(address),
+            kwargs={"autocommit": True} | _settings(address, f"-c lock_timeout={LOCK_SECONDS * 1000:.0f}"),
             min_size=1,
             max_size=MOST,
             reconnect_timeout=DOWN_SECONDS,  # then the next one who asks lets it connect again
@@ -170,11 +173,12 @@ class Lender:
         self._pool.close()
 
 
-def _settings(address: str) -> dict[str, Any]:
+def _settings(address: str, more: str = "") -> dict[str, Any]:
+    """What libpq is told; what the address says about the same counts, so that its options come last."""
     given = parts(address)
     defaults = {"application_name": "onlinehash", "connect_timeout": PATIENCE // 2} | _GIVE_UP
     settings: dict[str, Any] = {name: value for name, value in defaults.items() if name not in given}
-    return settings | {"options": f"{_KEEP_ALIVE} {given.get('options') or ''}".strip()}
+    return settings | {"options": " ".join([_KEEP_ALIVE, more, given.get("options") or ""]).strip()}
 
 
 @contextmanager

@@ -16,17 +16,24 @@ from onlinehash.errors import (
     Unauthorized,
 )
 
+#: SQLSTATE of a wait for a lock that took too long.
+LOCKED = "55P03"
 #: Beginnings of SQLSTATE, and what they mean to who called; the first that fits counts.
 _MEANINGS: tuple[tuple[tuple[str, ...], type[OnlineHashError]], ...] = (
     (("28", "42501"), Unauthorized),
     # No connection, no time, no room for one more.
-    (("08", "57", "40", "25P03", "25P04", "55P03", "53300", "HV00N"), ServiceUnavailable),
+    (("08", "57", "40", "25P03", "25P04", LOCKED, "53300", "HV00N"), ServiceUnavailable),
     (("42P01", "42703", "3F000"), StorageError),  # a table, a column or a schema is gone: no fault of what was given
     (("22", "23", "3D", "3F", "42", "54"), InvalidInput),
 )
 _ADVICE: dict[type[OnlineHashError], str] = {
     Unauthorized: "; connect as somebody who may",
     ServiceUnavailable: "; try again when all its servers run",
+}
+#: Errors that need more than what the database says: what that means, and what to do.
+_SENTENCES = {
+    LOCKED: "PostgreSQL at {address} has let nobody else change the index for a while, so nothing was changed; "
+    "try again, and if that lasts, end the session that pg_stat_activity shows as idle in transaction.",
 }
 #: What libpq says where there is no SQLSTATE, because there was no connection.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist", "not permitted")
@@ -41,6 +48,8 @@ def told(address: str) -> Iterator[None]:
         raise ServiceUnavailable(f"PostgreSQL at {address} did not answer in time; try again when it runs.") from None
     except psycopg.Error as error:
         meaning = _meaning(error)
+        if error.sqlstate in _SENTENCES:
+            raise meaning(_SENTENCES[error.sqlstate].format(address=address)) from error
         raise meaning(f"PostgreSQL at {address} failed: {sentence(error)}{_ADVICE.get(meaning, '')}.") from error
 
 

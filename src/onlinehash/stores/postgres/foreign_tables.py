@@ -19,7 +19,7 @@ from psycopg import sql
 
 from onlinehash.stores.postgres import pgvector, roles
 from onlinehash.stores.postgres import schema as making
-from onlinehash.stores.postgres.connections import Connection, connect, parts, shown
+from onlinehash.stores.postgres.connections import LOCK_SECONDS, Connection, connect, parts, shown
 from onlinehash.stores.postgres.errors import told
 
 #: How the first server asks the others: for rows in packets, and all servers at once.
@@ -73,7 +73,8 @@ def _prepare(connection: Connection, number: int, address: str, schema: str, abo
     info = connection.info
     reached = {"host": info.host, "port": str(info.port), "dbname": info.dbname}
     asked = {name: str(value) for name, value in parts(address).items() if name not in _OURS}
-    settings = _SETTINGS | {"options": _plans(about.search)} | ({"extensions": "vector"} if extended else {})
+    options = f"-c lock_timeout={LOCK_SECONDS * 1000} {_plans(about.search)}".strip()
+    settings = _SETTINGS | {"options": options} | ({"extensions": "vector"} if extended else {})
     return Shard(asked | reached | settings, user, password)
 
 

@@ -80,22 +80,24 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch, request, capsys):
             code = code.replace(POSTGRES, request.getfixturevalue("postgres"))
         exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
         out = capsys.readouterr().out
-        assert printed is None or alike(out, printed), f"{page.name}, block {number} prints:\n{out}"
+        counts = 0.2 if page.name in OF_A_VERSION else 0.0  # as each build of Python has a few other texts
+        assert printed is None or alike(out, printed, counts), f"{page.name}, block {number} prints:\n{out}"
 
 
-def alike(out: str, printed: str) -> bool:
-    """The same words, and numbers that differ by no more than another processor's rounding may make of them."""
+def alike(out: str, printed: str, counts: float = 0.0) -> bool:
+    """The same words, and numbers that differ by no more than another processor's rounding may make of them.
+
+    `counts` is the share by which whole numbers from a hundred on may differ.
+    """
     words, wanted = out.split(), printed.split()
-    return len(words) == len(wanted) and all(map(same_word, words, wanted))
+    return len(words) == len(wanted) and all(same_word(*both, counts) for both in zip(words, wanted, strict=True))
 
 
-def same_word(word: str, wanted: str) -> bool:
+def same_word(word: str, wanted: str, counts: float) -> bool:
     if word == wanted:
         return True
-    if (
-        word.isdigit() and wanted.isdigit() and int(wanted) >= 1000
-    ):  # texts of a library: each build of Python has others
-        return math.isclose(int(word), int(wanted), rel_tol=0.01)
+    if word.isdigit() and wanted.isdigit() and int(wanted) >= 100:
+        return math.isclose(int(word), int(wanted), rel_tol=counts)
     try:
         return "." in wanted and math.isclose(float(word.strip(",")), float(wanted.strip(",")), abs_tol=0.03)
     except ValueError:
@@ -107,8 +109,9 @@ def test_output_is_compared():
     assert not alike("right: 0.81 of 10", "right: 0.90 of 10")
     assert not alike("right: 0.90 of 11", "right: 0.90 of 10")
     assert not alike("0.90", "0.90 right")
-    assert alike("3372 texts", "3384 texts")
-    assert not alike("3272 texts", "3384 texts")
+    assert not alike("3372 texts", "3384 texts")
+    assert alike("3372 texts, 245", "3384 texts, 219", 0.2)
+    assert not alike("3372 texts, 345", "3384 texts, 219", 0.2)
 
 
 ROOMS = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -23,7 +24,7 @@ from tests.stores.conftest import Home
 from tests.stores.cut_connection import CutConnection
 from tests.stores.postgres_worker import vectors_of
 from tests.stores.test_replicas_served import served
-from tests.support import state_bytes
+from tests.support import state_bytes, thorough
 
 IDS = [f"item/{i}" for i in range(20)]
 
@@ -51,7 +52,7 @@ def test_a_notification_of_a_stranger_is_a_hint_and_no_more(
                 stranger.execute("SELECT pg_notify(%s, %s)", (news.channel(stock_home.schema), payload))
             new = f"item/{len(a)}"
             a.add([new], vectors_of([new]))
-            wait_until(lambda new=new: new in b.view, "the other one to follow")
+            wait_until(lambda: len(b.view) == len(a), "the other one to follow")
             for index in (a, b):
                 assert index.head_epoch == index.epoch == a.epoch
                 assert index.lag < 60
@@ -98,6 +99,7 @@ def test_who_connects_finds_out_that_a_machine_is_gone_unless_the_address_says_o
     backend.close()
 
 
+@pytest.mark.thorough
 def test_connections_that_nobody_answers_are_replaced(
     stock_home: Home, way: CutConnection, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,19 +107,22 @@ def test_connections_that_nobody_answers_are_replaced(
     monkeypatch.setattr(silence, "ANSWER_SECONDS", 1.0)
     make(stock_home)
     with opened(stock_home, address=by_way_of(way, stock_home)) as index, opened(stock_home, follow=False) as other:
-        for round in range(2):
+
+        def follows() -> bool:
+            return len(index.view) == len(other) and index.lag == 0
+
+        def is_added(name: str) -> bool:
+            with suppress(ServiceUnavailable):
+                index.add([name], vectors_of([name]))
+                return True
+            return False
+
+        for number in range(thorough(1, 3)):
             way.swallow()
-            other.add([f"other/{round}"], vectors_of(["other"]))
-            wait_until(lambda round=round: f"other/{round}" in index.view and index.lag == 0, "the replica to follow")
-
-            def added(name: str) -> bool:
-                with suppress(ServiceUnavailable):
-                    index.add([name], vectors_of([name]))
-                    return True
-                return False
-
-            wait_until(lambda round=round: added(f"own/{round}"), "a change")
-            assert index.get(f"own/{round}").id == f"own/{round}"
+            other.add([f"other/{number}"], vectors_of(["other"]))
+            wait_until(follows, "the replica to follow")
+            wait_until(partial(is_added, f"own/{number}"), "a change")
+            assert index.get(f"own/{number}").id == f"own/{number}"
         assert index.epoch == index.head_epoch == other.epoch
 
 
@@ -198,3 +203,57 @@ def test_an_address_may_say_how_long_to_wait_for_a_lock(stock_home: Home) -> Non
         with backend._reading() as connection:
             assert connection.execute("SHOW lock_timeout").fetchone() == (expected,)
         backend.close()
+
+
+# ------------------------------------------------------------------------------------------------ another primary
+
+
+@contextmanager
+def read_only(server: PostgresServer) -> Iterator[None]:
+    """As a primary is after another one has taken its place."""
+
+    def set_it(statement: str) -> None:
+        with connect(server.address()) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute(statement)
+            connection.execute("SELECT pg_reload_conf()")
+
+    set_it("ALTER SYSTEM SET default_transaction_read_only = on")
+    try:
+        yield
+    finally:
+        set_it("ALTER SYSTEM RESET default_transaction_read_only")
+
+
+def sessions(home: Home) -> set[int]:
+    """Process ids of the sessions of who calls itself as its schema is called."""
+    with psycopg.connect(home.address) as connection:
+        asked = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+        return {pid for (pid,) in connection.execute(asked, (home.schema,)).fetchall()}
+
+
+def test_a_server_that_has_become_read_only_is_left_for_another(
+    stock_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "CHECK_SECONDS", 0.2)
+    make(stock_home)
+    item = {"ids": ["new"], "vectors": vectors_of(["new"]).tolist()}
+    with served(stock_home, f"{stock_home.address}?application_name={stock_home.schema}") as (service, url):
+        before = sessions(stock_home)
+        assert len(before) >= 2, "the pool, and who listens"
+        with read_only(stock_home.server):
+
+            def refused() -> bool:  # which the server notices a moment after it was told
+                answer = post_json(url, "/v1/items", item | {"ids": [f"early/{len(service.index)}"]})
+                if answer.status_code == 201:
+                    return False
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1"), answer.text
+                assert "read-only" in answer.text
+                assert "nothing was changed" in answer.text
+                return True
+
+            wait_until(refused, "the server to be read-only")
+            n = len(service.index)
+            wait_until(lambda: not before & sessions(stock_home), "new connections")
+        wait_until(lambda: post_json(url, "/v1/items", item).status_code == 201, "a change")
+        assert len(service.index) == n + 1

@@ -413,7 +413,7 @@ def test_a_database_that_is_read_only(stock_home: Home) -> None:
     make(stock_home)
     backend = opened(stock_home, stock_home.address + "?options=-c%20default_transaction_read_only%3Don")
     assert backend.head().epoch == 0
-    with pytest.raises(StorageError, match="read-only"):
+    with pytest.raises(ServiceUnavailable, match="is read-only"):
         add(backend)
     backend.close()
 

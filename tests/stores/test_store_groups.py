@@ -38,7 +38,7 @@ def attempted(index: StoreIndex, i: int) -> str:
         if i % 6 == 1:
             return repr(index.add([1000 + i // 12], X[:1]))  # every second time it is there
         if i % 6 == 2:
-            return repr(index.learn_pairs(X[:2], X[1:], [1, 0]))
+            return repr(index.learn_pairs(X[:2], X[1:], [1, 2]))
         if i % 6 == 3:
             return repr(index.update([10 + i // 6], None if i % 4 == 1 else X[:1], [{"i": i}]))
         if i % 6 == 4:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.errors import ServiceUnavailable, StorageError
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
-from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
 from onlinehash.live.texts import with_changed_texts
@@ -139,7 +138,7 @@ class Changes:
     def __init__(self, index: VectorIndex, writer: Writer) -> None:
         self._index, self._writer, self._receipts = index, writer, Receipts(index)
         self._has_groups = index.supports(Capability.GROUP_COMMIT)
-        self._is_shared = self._has_groups and index.supports(Capability.RELOAD)  # with processes that change it, too
+        self._is_shared = self._has_groups and index.has_shared_learner  # with processes that change it, too
         self.activity, self.disk = Activity(), DiskHealth()
         #: Who is told of every change.
         self.observers: list[Observer] = []
@@ -244,13 +243,12 @@ class Changes:
 
     def _finished(self, changes: Sequence[Change[T]], attempts: Sequence[Attempt[T]]) -> list[Done[T]]:
         """The first changes are committed."""
-        learner = self._index.learner
-        counts = pairs_waiting(learner), ranking_pairs(learner)
+        taught = self._index.taught  # not the learner, for which a database may be asked, and what is made is made
         for change, (outcome, replayed) in zip(changes, attempts, strict=False):
             if not replayed:
                 self._receipts.committed(change.request, outcome)
                 change.tell(outcome)
-        return [Done(*attempt, *counts) for attempt in attempts]
+        return [Done(*attempt, taught.n_waiting, taught.n_ranking) for attempt in attempts]
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -361,20 +359,3 @@ class Changes:
                 observer.learned(*learned[-1], similar, weight)
 
         return self._submit_to_group(Change(work, tell, request, reads), n_bytes)
-
-
-def pairs_at_a_time(learner: Learner) -> int:
-    """Number of pairs that the learner learns at a time."""
-    in_chunks = learner.traits.unit == "chunk" and learner.traits.learns_from == "pairs"
-    return int(learner.get_params(deep=False)["chunk_size"]) if in_chunks else 1
-
-
-def ranking_pairs(learner: Learner) -> int:
-    """Number of pairs that the metric behind the order of `find` has learned from."""
-    metric = learner.pair_metric_
-    return 0 if metric is None else metric.n_pairs
-
-
-def pairs_waiting(learner: Learner) -> int:
-    """Number of pairs that wait for their chunk to fill."""
-    return int(getattr(learner, "n_rows_waiting_", 0)) if pairs_at_a_time(learner) > 1 else 0

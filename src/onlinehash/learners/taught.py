@@ -39,4 +39,4 @@ class Taught(NamedTuple):
 def pairs_at_a_time(learner: Learner) -> int:
     """Number of pairs that the learner learns at a time."""
     in_chunks = learner.traits.unit == "chunk" and learner.traits.learns_from == "pairs"
-    return int(learner.get_params(deep=False)["chunk_size"]) if in_chunks else 1
+    return int(getattr(learner, "chunk_size", 1)) if in_chunks else 1  # without `get_params`, which takes 40 us

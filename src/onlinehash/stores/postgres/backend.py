@@ -66,7 +66,11 @@ class PostgresBackend(Backend):
             yield self._connection
             return
         with told(self.address), self._connections.lent() as connection:
-            yield connection
+            try:
+                yield connection
+            except psycopg.errors.ReadOnlySqlTransaction:  # the address may lead to another primary by now
+                self._connections.drop_all()
+                raise
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresBackend]:
@@ -264,7 +268,7 @@ class PostgresBackend(Backend):
             yield from news.stored_codes(connection, self.schema, self.layout, epoch)
 
     def listening(self) -> AbstractContextManager[Callable[[float], int | None]]:
-        return news.listening(self._address, self.address, self.schema)
+        return news.listening(self._address, self.address, self.schema, self._connections.check)
 
     def receipt(self, key: str) -> tuple[str, bytes] | None:
         with self._reading() as connection:

@@ -94,13 +94,6 @@ def _bare(address: str) -> Connection:
     return WatchedConnection.connect(address, autocommit=True, **_settings(address) | _SOON_THERE)
 
 
-def check(connection: Connection) -> None:
-    """Raise if nobody answers, and soon."""
-    assert isinstance(connection, WatchedConnection)
-    with connection.in_a_hurry():
-        connection.execute("")
-
-
 class Lender:
     """A pool of connections: they are looked at before they are lent, and replaced if their server died meanwhile.
 
@@ -118,7 +111,7 @@ class Lender:
             min_size=1,
             max_size=MOST,
             reconnect_timeout=DOWN_SECONDS,  # then the next one who asks lets it connect again
-            check=self._check,
+            check=self.check,
             configure=self._configure,
             open=False,
             name="onlinehash",
@@ -135,12 +128,14 @@ class Lender:
         """Make new connections from now on: those that are there lead to a server that is gone, or to a wrong one."""
         self._stale = time.monotonic()
 
-    def _check(self, connection: WatchedConnection) -> None:
-        """Raise if a connection is of no use, so that the pool replaces it."""
+    def check(self, connection: Connection) -> None:
+        """Raise if a connection is of no use any more, so that it is replaced."""
+        assert isinstance(connection, WatchedConnection)
         if connection.made <= self._stale:
             connection.close()  # else the pool takes it back
             raise psycopg.OperationalError("the connection is to be replaced")
-        check(connection)
+        with connection.in_a_hurry():
+            connection.execute("")
 
     def _configure(self, connection: WatchedConnection) -> None:
         # A change must see what others did while it waited for them.

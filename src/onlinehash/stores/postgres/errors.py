@@ -16,13 +16,13 @@ from onlinehash.errors import (
     Unauthorized,
 )
 
-#: SQLSTATE of a wait for a lock that took too long.
-LOCKED = "55P03"
+#: SQLSTATE of a wait for a lock that took too long, and of a write to a server that only reads.
+LOCKED, READ_ONLY = "55P03", "25006"
 #: Beginnings of SQLSTATE, and what they mean to who called; the first that fits counts.
 _MEANINGS: tuple[tuple[tuple[str, ...], type[OnlineHashError]], ...] = (
     (("28", "42501"), Unauthorized),
     # No connection, no time, no room for one more.
-    (("08", "57", "40", "25P03", "25P04", LOCKED, "53300", "HV00N"), ServiceUnavailable),
+    (("08", "57", "40", "25P03", "25P04", LOCKED, READ_ONLY, "53300", "HV00N"), ServiceUnavailable),
     (("42P01", "42703", "3F000"), StorageError),  # a table, a column or a schema is gone: no fault of what was given
     (("22", "23", "3D", "3F", "42", "54"), InvalidInput),
 )
@@ -34,6 +34,8 @@ _ADVICE: dict[type[OnlineHashError], str] = {
 _SENTENCES = {
     LOCKED: "PostgreSQL at {address} has let nobody else change the index for a while, so nothing was changed; "
     "try again, and if that lasts, end the session that pg_stat_activity shows as idle in transaction.",
+    READ_ONLY: "PostgreSQL at {address} is read-only, as a primary is when another one has replaced it, so nothing was "
+    "changed; try again when the address leads to the primary.",
 }
 #: What libpq says where there is no SQLSTATE, because there was no connection.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist", "not permitted")

@@ -18,7 +18,7 @@ import numpy as np
 from onlinehash.stores import deltas
 from onlinehash.stores.backend import FOREVER, Head, Layout, News, StoredCodes
 from onlinehash.stores.deltas import Delta, Step
-from onlinehash.stores.postgres.connections import Connection, check, connect
+from onlinehash.stores.postgres.connections import Connection, connect
 from onlinehash.stores.postgres.errors import told
 
 #: Seconds for which records are kept. They are looked at after so many changes, and as many of them go at once.
@@ -109,8 +109,10 @@ def _unpacked(row: Sequence[bytes], layout: Layout) -> StoredCodes:
 
 
 @contextmanager
-def listening(address: str, shown: str, schema: str) -> Iterator[Callable[[float], int | None]]:
-    """A connection of its own that waits for notifications, and is checked now and then."""
+def listening(
+    address: str, shown: str, schema: str, check: Callable[[Connection], None]
+) -> Iterator[Callable[[float], int | None]]:
+    """A connection of its own that waits for notifications; `check`, which raises if it is lost, is called at times."""
     with told(shown), connect(address) as connection:
         connection.execute(f'LISTEN "{channel(schema)}"')
         checked = time.monotonic()

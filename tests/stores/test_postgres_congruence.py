@@ -36,7 +36,7 @@ def test_the_same_program_has_the_same_results_where_parts_are_computed_ahead(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home: Home = request.getfixturevalue(f"{kind}_home")
-    monkeypatch.setattr(stores_index, "MANY_ITEMS", 0)
+    monkeypatch.setattr(stores_index, "AHEAD_ITEMS", 0)
 
     def make_index(learner: Any, policy: Any) -> PostgresIndex:
         index = PostgresIndex.create(home.address, learner, policy, **home.fresh().options)

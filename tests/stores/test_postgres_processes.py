@@ -123,12 +123,12 @@ def test_processes_that_are_killed(kind: str, request: pytest.FixtureRequest) ->
         check_all(index)
 
 
-@pytest.mark.parametrize("many_items", [0, 50_000])
+@pytest.mark.parametrize("ahead_items", [0, 50_000])
 def test_workers_share_a_refresh_and_one_is_killed(
-    stock_home: Home, monkeypatch: pytest.MonkeyPatch, many_items: int
+    stock_home: Home, monkeypatch: pytest.MonkeyPatch, ahead_items: int
 ) -> None:
     """What it had claimed is taken up because its connection is gone, not because somebody lost patience."""
-    monkeypatch.setattr(stores_index, "MANY_ITEMS", many_items)
+    monkeypatch.setattr(stores_index, "AHEAD_ITEMS", ahead_items)
     monkeypatch.setattr(stores_index, "PATIENCE", 1e9)
     with make(stock_home) as index:
         before, serial, n_parts = index.codes, index.serial, -(-len(FIRST) // index.batch_rows)

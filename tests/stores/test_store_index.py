@@ -964,6 +964,25 @@ def test_a_refresh_that_was_left_is_given_up_just_when_one_would_finish_it(monke
     assert law(index)
 
 
+@pytest.mark.parametrize(("n", "n_ahead"), [(19, 0), (20, 2)])
+def test_from_how_many_items_on_parts_are_computed_ahead(n: int, n_ahead: int, monkeypatch: Any) -> None:
+    """Which has nothing to do with how many of them a sample is drawn from by rank."""
+    assert (module.AHEAD_ITEMS, module.MANY_ITEMS) == (50_000, 65_536)
+    monkeypatch.setattr(module, "AHEAD_ITEMS", 20)
+    asked, ahead = list[int](), module.Ahead
+
+    def recorded(recoder: Any, reader: Any, n_ahead: int) -> Any:
+        asked.append(n_ahead)
+        return ahead(recoder, reader, n_ahead)
+
+    tables = filled(n)
+    monkeypatch.setattr(module, "Ahead", recorded)
+    with open_index(tables) as index:
+        index.refresh()
+        assert law(index)
+    assert asked == [n_ahead]
+
+
 def test_a_sample_of_what_others_have_cleared_away_meanwhile(monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "MANY_ITEMS", 0)
     monkeypatch.setattr(module, "LEAST_DEAD", 0)

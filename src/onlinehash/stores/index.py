@@ -64,7 +64,7 @@ PATIENCE = 30.0
 #: Seconds between two looks at a refresh whose last parts others are at.
 PAUSE = 0.05
 #: Parts of a refresh that are computed while others are written, and the items from which that is worth it.
-N_AHEAD, MANY_ITEMS = 2, 50_000
+N_AHEAD, AHEAD_ITEMS = 2, 50_000
 #: Up to this many items, a sample is drawn by rank.
 MANY_ITEMS = 1 << 16
 #: Dead rows are deleted once there are more than this many, and more than this fraction of the items.
@@ -702,7 +702,7 @@ class StoreIndex(LearnerIndex):
             recoder, state = self._take_up(task, worker)
             if recoder is None:
                 return False
-            with Ahead(recoder, self._reader, N_AHEAD if state.n >= MANY_ITEMS else 0) as ahead:
+            with Ahead(recoder, self._reader, N_AHEAD if state.n >= AHEAD_ITEMS else 0) as ahead:
                 while recoder.is_under_way(state):
                     if stop():
                         with self._lock:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex, refresh
-from onlinehash.errors import ServiceUnavailable
+from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.stores.backend import Head
 from onlinehash.stores.postgres import connections, news, silence
 from onlinehash.stores.postgres.backend import PostgresBackend
@@ -36,6 +37,19 @@ def make(home: Home) -> None:
 
 def opened(home: Home, follow: bool = True, address: str | None = None) -> PostgresIndex:
     return PostgresIndex.open(address or home.address, refresh.by_hand(), schema=home.schema, follow=follow)
+
+
+@pytest.mark.parametrize("name", ["nowhere", 'a "b" c'])
+def test_a_database_that_does_not_exist(name: str, stock_home: Home) -> None:
+    address = stock_home.server.address(quote(name))
+    for call in (PostgresIndex.open, PostgresIndex.create):
+        with pytest.raises(InvalidInput) as error:
+            call(address)
+        assert f"has no database {name!r}; " in str(error.value)
+        assert "createdb" in str(error.value)
+        assert "secret" not in str(error.value)
+    with pytest.raises(Unauthorized, match="connect as somebody who may"):  # as it depends on who asks
+        PostgresIndex.open(stock_home.server.address(user="nobody_here"))
 
 
 # ------------------------------------------------------------------------------------------------ notifications

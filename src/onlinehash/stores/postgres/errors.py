@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -40,6 +42,8 @@ _SENTENCES = {
 #: What libpq says where there is no SQLSTATE, because there was no connection.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist", "not permitted")
 
+_NO_DATABASE = re.compile(r'FATAL:  database "(.*)" does not exist')
+
 
 @contextmanager
 def told(address: str) -> Iterator[None]:
@@ -49,6 +53,10 @@ def told(address: str) -> Iterator[None]:
     except psycopg_pool.PoolTimeout:
         raise ServiceUnavailable(f"PostgreSQL at {address} did not answer in time; try again when it runs.") from None
     except psycopg.Error as error:
+        if error.sqlstate is None and (missing := _NO_DATABASE.search(str(error))) is not None:
+            name = missing[1]
+            hint = f"correct the address, or create it (on the server: createdb {shlex.quote(name)})"
+            raise InvalidInput(f"PostgreSQL at {address} has no database {name!r}; {hint}.") from error
         meaning = _meaning(error)
         if error.sqlstate in _SENTENCES:
             raise meaning(_SENTENCES[error.sqlstate].format(address=address)) from error

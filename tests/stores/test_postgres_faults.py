@@ -173,6 +173,18 @@ def test_a_server_that_works_is_waited_for(stock_home: Home, impatient: None) ->
         assert connection.execute("SELECT sum(n) FROM few, pg_sleep(1)").fetchone() == (6,)
 
 
+def test_behind_a_pool_of_sessions_nobody_is_asked_about_one_that_may_be_of_others(
+    stock_home: Home, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as PgBouncer's, which tells clients numbers of its own and gives each transaction another session."""
+    asked = list[Any]()
+    monkeypatch.setattr(silence, "_works", lambda *session: asked.append(session))
+    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", 1)
+    with connect(stock_home.address) as connection:
+        assert connection.execute("SELECT 5 FROM pg_sleep(1.5)").fetchone() == (5,)
+    assert not asked
+
+
 def test_a_session_that_somebody_ended_is_not_waited_for(stock_home: Home, way: CutConnection, impatient: None) -> None:
     with connect(by_way_of(way, stock_home)) as connection:
         way.swallow()

@@ -48,7 +48,9 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         """Wait from now on for a server that works; `ask` connects to it, and `lost` is called if this is closed."""
         self._lost = lost
         with suppress(psycopg.errors.InsufficientPrivilege):  # then one can only wait, and TCP must find out
-            self._session = self.execute(_THIS).fetchone()
+            session = self.execute(_THIS).fetchone()
+            # A pool of sessions, such as PgBouncer's, tells another number, and may give this one's session to others.
+            self._session = session if session is not None and session[0] == self.info.backend_pid else None
         self._ask = ask
 
     @contextmanager

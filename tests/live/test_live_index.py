@@ -714,7 +714,7 @@ def test_only_learners_are_followed():
         (lambda index: index.remove([0, 0]), InvalidInput),
         (lambda index: index.get(500), UnknownId),
         (lambda index: index.get("a"), UnknownId),
-        (lambda index: index.learn_pair(rows(1)[0], rows(1)[0], 0), InvalidInput),
+        (lambda index: index.learn_pair(rows(1)[0], rows(1)[0], 2), InvalidInput),
         (lambda index: index.learn_pair_by_id(0, 500, True), UnknownId),
         (lambda index: index.learn_pairs_by_id([], [], []), InvalidInput),
         (lambda index: index.learn_pairs_by_id([0, 1], [2], [True, False]), InvalidInput),

@@ -26,14 +26,18 @@ LARGE = ("lancedb",)
 NUMBERS = itertools.count()
 
 
-@pytest.fixture(params=STORES, ids=lambda store: store.to)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    store: Store = request.param
-    for module in store.modules:
+def need(*modules: str) -> None:
+    for module in modules:
         if module in LARGE:
             optional(module)
         elif find_spec(module) is None:
             missing(module, "`make test` installs it")
+
+
+@pytest.fixture(params=STORES, ids=lambda store: store.to)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store: Store = request.param
+    need(*store.modules)
     if store.to == "pgvector":
         server = request.getfixturevalue("postgres_server")
         store = store._replace(place=lambda path: new_database(server))
@@ -47,6 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
+    need("psycopg", "pg0")
     with PostgresServer(pgvector=True) as server:
         yield server
 
@@ -208,12 +213,14 @@ def test_a_file_for_any_store_goes_to_milvus(bits: np.ndarray, tmp_path: Path) -
 
 @pytest.mark.parametrize("to", ["milvus", "pgvector"])
 def test_places_that_are_none(to: str, tmp_path: Path) -> None:
+    need("pymilvus", "psycopg")
     with pytest.raises(InvalidInput, match=r"(Milvus|pgvector) takes .*address"):
         export.codes(FlatIndex(Codes.from_bits(np.eye(5, dtype=bool))), tmp_path / "codes", to)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    need("psycopg")
     save(FlatIndex(Codes.from_bits(np.eye(5, dtype=bool))), tmp_path / "index.oh")
     address = f"postgresql://me:secret@127.0.0.1:{free_port()}/none"
     code, words = refused("export", tmp_path / "index.oh", address, "--to", "pgvector")

@@ -298,8 +298,12 @@ def test_its_own_changes_are_there_at_once(pair: tuple[StoreIndex, StoreIndex]) 
     assert full_reads(reader) == 1
 
 
-def test_how_far_it_is_behind(pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_far_it_is_behind(
+    pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(replicas, "LISTEN_SECONDS", 0.02)
+    monkeypatch.setattr(replicas, "RETRY_SECONDS", 0.01)
+    caplog.set_level("INFO")
     writer, reader = pair
     backend, is_down = reader._reader.backend, True
     assert isinstance(backend, MemoryBackend)
@@ -314,6 +318,8 @@ def test_how_far_it_is_behind(pair: tuple[StoreIndex, StoreIndex], monkeypatch: 
     assert reader.epoch < writer.epoch
     is_down = False
     wait_until(lambda: reader.lag == 0 and reader.epoch == writer.epoch, "the replica to catch up")
+    wait_until(lambda: len(caplog.records) == 2, "it to be told")
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"], "once, however often it tried"
 
 
 def test_it_goes_on_after_any_failure_and_says_so(

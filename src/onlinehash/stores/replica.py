@@ -195,18 +195,22 @@ class Replica:
     # ------------------------------------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
+        told = ""  # of what has failed since the last success, so that a server that is down does not fill the log
         while not self._ended.is_set():
             try:
                 with self._backend.listening() as wait:
                     self._look()  # at what nobody heard of
+                    if told:
+                        _log.info("the replica follows again")
+                    told = ""
                     while not self._ended.is_set():
                         self._look(wait(LISTEN_SECONDS))
-            except OnlineHashError as error:
-                if not self._ended.is_set():
-                    _log.warning("the replica cannot follow, and tries again: %s", error)
-            except Exception:
-                if not self._ended.is_set():
-                    _log.exception("the replica cannot follow, and tries again")
+            except Exception as error:
+                if not self._ended.is_set() and str(error) != told:
+                    is_foreseen = isinstance(error, OnlineHashError)
+                    level, trace = (logging.WARNING, None) if is_foreseen else (logging.ERROR, error)
+                    _log.log(level, "the replica cannot follow, and tries again: %s", error, exc_info=trace)
+                told = str(error)
             self._ended.wait(RETRY_SECONDS)
 
     def _look(self, heard: int | None = None) -> None:

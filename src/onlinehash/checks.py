@@ -127,12 +127,17 @@ def similarities(similar: object, n: int) -> np.ndarray:
     if values.ndim != 1:
         raise InvalidInput(expected="a vector of pair labels for similar", got=f"shape {values.shape}")
     same_length("similar", len(values), n, "A and B")
+    return np.where(are_similar(values), np.int8(1), np.int8(-1))
+
+
+def are_similar(values: np.ndarray) -> np.ndarray:
+    """Labels of any shape as bools."""
     if values.dtype == np.bool_:
-        return np.where(values, np.int8(1), np.int8(-1))
+        return values
     if values.dtype.kind in "iuf":
         is_one = values == 1
         if any(bool((is_one | (values == other)).all()) for other in (-1, 0)):
-            return np.where(is_one, np.int8(1), np.int8(-1))
+            return np.asarray(is_one)
     raise InvalidInput(
         expected="similar to be bools, or 1 for similar pairs and either -1 or 0 for others", got=_sample(values)
     )

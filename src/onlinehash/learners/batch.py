@@ -184,16 +184,7 @@ def _dense(similar: ArrayLike, n: int) -> csr_array:
     except ValueError:
         raise InvalidInput(expected="a square matrix for similar", got="rows of unequal length") from None
     _check_shape(values.shape, n)
-    if values.dtype != np.bool_:
-        is_number = values.dtype.kind in "iuf"
-        if not (is_number and any(((values == 1) | (values == other)).all() for other in (-1, 0))):
-            raise InvalidInput(
-                expected="similar to hold bools, or 1 for similar pairs and either -1 or 0 for others",
-                got="other values",
-                hint="compare them with a threshold",
-            )
-        values = values == 1
-    return csr_array(values)
+    return csr_array(checks.are_similar(values))
 
 
 def _check_shape(shape: tuple[int, ...], n: int) -> None:

@@ -82,8 +82,9 @@ def through(name: str, texts: list[str], options: argparse.Namespace) -> list[Ra
     with http_server.service(None, "--bits", "64", "--embed", name, "--limit", "request_seconds=600") as served:
         url = f"http://127.0.0.1:{served.port}"
         with connect(url, timeout=600) as remote, ThreadPoolExecutor(options.connections) as pool:
-            remote.add_texts(texts[: options.batch])  # what is loaded at its first use is there
-            remote.find_text(texts[:2], k=10)
+            first = [texts[start :: options.connections] for start in range(options.connections)]
+            for call in (remote.add_texts, remote.search_text, remote.find_text):  # what first calls load is there
+                list(pool.map(call, [part[: max(2, options.batch // options.connections)] for part in first]))
             rates = []
             for call, asked, batch in (
                 (remote.add_texts, texts, options.batch),

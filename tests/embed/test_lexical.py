@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction import FeatureHasher
 
-from onlinehash.embed import Lexical, lexical
+from onlinehash.embed import Lexical, lexical, lexical_kernels
 from onlinehash.errors import InvalidParameter
 
 TEXTS = [
@@ -120,6 +120,14 @@ def test_the_kernel_makes_what_a_plain_hasher_makes(n_features: int, version: in
     texts += [*TEXTS, "again and again " * 40, "w" * 3000, "é" * 999, "\ud800 half", "a\x00b", str(np.__doc__)]
     expected = [reference(text, n_features, version) for text in texts]
     np.testing.assert_allclose(Lexical(n_features, version).encode(texts), expected, rtol=0, atol=1e-6)
+
+
+def test_squares_are_added_in_the_order_of_numpy() -> None:
+    """Which made the vectors of earlier versions: they stay the same to the last digit."""
+    rng = np.random.default_rng(0)
+    for n in (16, 17, 127, 128, 129, 200, 384, 512, 1000, 8193, 65_536):
+        x = rng.standard_normal(n) * 10.0 ** rng.integers(-3, 3, n)
+        assert lexical_kernels._squares(x, 0, n) == (x * x).sum()
 
 
 @pytest.mark.parametrize(

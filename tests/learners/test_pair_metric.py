@@ -88,6 +88,30 @@ def test_it_is_saved_and_goes_on(small, n):
     assert again.pair_metric_.share == learner.pair_metric_.share
 
 
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_directions_are_found_when_somebody_needs_them(small, monkeypatch, is_saved):
+    A, B, similar, _ = stream(60)
+    metric, found, eigh = PairMetric(D, 0), [], pair_metric.scipy.linalg.eigh
+    monkeypatch.setattr(
+        pair_metric.scipy.linalg, "eigh", lambda *args, **options: found.append(1) or eigh(*args, **options)
+    )
+    metric.observe(A)  # more than are needed
+    metric.learn(A[:3], B[:3], similar[:3], np.ones(3))
+    assert not found
+    if is_saved:
+        state = metric.get_state()
+        assert state["basis"].shape == (D, 3)
+        assert len(state["points"]) == 0
+        metric = PairMetric(D, 0)
+        metric.set_state(state)
+    metric.learn(A[3:], B[3:], similar[3:], np.ones(57))
+    assert found == [1]
+    whole = PairMetric(D, 0)
+    whole.observe(A)
+    whole.learn(A, B, similar, np.ones(60))
+    np.testing.assert_equal(metric.get_state(), whole.get_state())
+
+
 def test_a_refused_call_changes_nothing(small):
     A, B, similar, weight = stream(1200)
     learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A[:90], B[:90], similar[:90])

@@ -71,7 +71,8 @@ def payloads(given: index.Payloads | None, n: int) -> list[index.Payload | None]
 
 def texts(given: Sequence[str]) -> list[str]:
     """Texts, which can be sent."""
-    found: list[str] = _unicode(checked(given), "texts")
+    found = checked(given)
+    _unicode("".join(found), "texts")
     return found
 
 

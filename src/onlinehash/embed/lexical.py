@@ -100,11 +100,9 @@ class Lexical:
         weights = lexical_kernels.Weights(
             LONG, LEAST, PIECES, PAIRS, PIECE, _PACKED, np.concatenate([np.zeros(1), often])
         )
-        X = np.zeros((len(texts), self.n_features))
-        lexical_kernels.add_features(words, stops, weights, _SECRETS, X)
-        lengths = np.sqrt((X * X).sum(axis=1, keepdims=True))
-        unit = np.empty(X.shape, np.float32)
-        return np.divide(X, np.where(lengths > 0, lengths, 1), out=unit, casting="same_kind")
+        X = np.empty((len(texts), self.n_features), np.float32)
+        lexical_kernels.embed(words, stops, weights, _SECRETS, X)
+        return X
 
     def __repr__(self) -> str:
         said = [] if self.n_features == 512 else [str(self.n_features)]

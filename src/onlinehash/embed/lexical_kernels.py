@@ -1,4 +1,4 @@
-"""From the words of texts to the sums of their hashed features, without the interpreter's lock.
+"""From the words of texts to vectors of their hashed features, without the interpreter's lock.
 
 The words of a text come as UTF-8 with one space between them, so a pair of neighbours is a part of that text too.
 Words and pairs are counted in hash tables (open addressing, linear probing), by hash functions drawn at random in each
@@ -78,9 +78,10 @@ class _Token(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, sums: np.ndarray) -> None:
-    """Add the features of texts to their rows of `sums`; the words of a text stop in `words` where `stops` says."""
-    most, n_features = len(weights.often), sums.shape[1]
+def embed(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, X: np.ndarray) -> None:
+    """Write the unit vectors of texts, in single precision; the words of a text stop in `words` where `stops` says."""
+    most, n_features = len(weights.often), X.shape[1]
+    row = np.empty(n_features)
     table = np.empty(4 * most, np.int32)
     begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)  # of words
     numbers = np.empty(most, np.int64)  # of words, as they come; the same word has the same number
@@ -91,9 +92,12 @@ def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets
     stamp = stop = 0
     for t in range(len(stops)):
         start, stop = stop, stops[t]
+        for place in range(n_features):
+            row[place] = 0.0
+            X[t, place] = 0.0
         if start == stop:
             continue
-        row, n = sums[t], 0
+        n = 0
         begins[0] = start
         for at in range(start, stop):
             if words[at] == _SPACE:
@@ -138,6 +142,11 @@ def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets
             stamp += 1
             _add_feature(words, begins[one], ends[other], value, token, stamp, 0)
             row[token.places[0]] += weights.often[counts[i]] * token.sums[token.places[0]]
+
+        length = math.sqrt(_squares(row, 0, n_features))
+        if length > 0:
+            for place in range(n_features):
+                X[t, place] = row[place] / length
 
 
 @njit(nogil=True, cache=True)
@@ -210,6 +219,25 @@ def _count_pairs(
             n_pairs += 1
         counts[table[slot]] += 1
     return n_pairs
+
+
+@njit(nogil=True, cache=True)
+def _squares(x: np.ndarray, begin: int, end: int) -> float:
+    """The sum of squares, in the order in which NumPy adds: earlier versions let it, and vectors stay the same."""
+    n = end - begin
+    if n > 128:
+        middle = begin + n // 2 - n // 2 % 8
+        return _squares(x, begin, middle) + _squares(x, middle, end)
+    whole, total = begin + n - n % 8, 0.0
+    if n >= 8:
+        r0, r1, r2, r3, r4, r5, r6, r7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(begin, whole, 8):
+            r0, r1, r2, r3 = r0 + x[i] ** 2, r1 + x[i + 1] ** 2, r2 + x[i + 2] ** 2, r3 + x[i + 3] ** 2
+            r4, r5, r6, r7 = r4 + x[i + 4] ** 2, r5 + x[i + 5] ** 2, r6 + x[i + 6] ** 2, r7 + x[i + 7] ** 2
+        total = ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
+    for i in range(whole, end):
+        total += x[i] ** 2
+    return total
 
 
 @njit(nogil=True, cache=True)

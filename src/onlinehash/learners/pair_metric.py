@@ -26,9 +26,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.special import expit
 
 from onlinehash.errors import FormatError
+from onlinehash.numeric.threads import one_thread
 from onlinehash.types import State
 
 #: Pairs that are kept; directions of the map; points that say which directions these are.
@@ -45,6 +47,8 @@ ANSWERS, ALIKE = 1000, 8
 #: Vectors count as the same up to this part of the usual distance between neighbours, as others from twice it on, and
 #: partly in between. Before there are so many points, only vectors that are equal but for rounding count as the same.
 SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
+#: Points whose nearest neighbours say how far that distance is.
+SPACED = 256
 #: The largest number of a map; they are far below it, as steps are bounded and pulled back.
 LARGEST = 1e6
 #: Times that pairs are read while they are being written.
@@ -85,15 +89,19 @@ class PairMetric:
 
     def observe(self, X: np.ndarray) -> None:
         """Points without pairs: the first say in which directions the map works."""
-        if not self._map.rank:
+        if not self._has_points:
             known = len(self._points)
             self._points = np.concatenate([self._points, unit(X[: N_POINTS - known])])
-            for n in range(LEAST_POINTS.bit_length() - 1, N_POINTS.bit_length()):  # at every doubling
-                if known < 2**n <= len(self._points):
-                    self._radius = max(ROUNDING, SAME * _spacing(self._points[: 2**n]))
-            if len(self._points) == N_POINTS:
-                self._begin_map()
-                self._learn_chunks()
+            with one_thread():  # others search meanwhile
+                for n in range(LEAST_POINTS.bit_length() - 1, N_POINTS.bit_length()):  # at every doubling
+                    if known < 2**n <= len(self._points):
+                        self._radius = max(ROUNDING, SAME * _spacing(self._points[: 2**n]))
+            self._learn_chunks()
+
+    @property
+    def _has_points(self) -> bool:
+        """Whether the directions of the map are known, or the points that say them, which no other may join."""
+        return self._map.rank > 0 or len(self._points) == N_POINTS
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
         """Pairs that were checked; `similar` is +1 or -1. One of weight 0 says nothing, and takes no other's place."""
@@ -103,7 +111,7 @@ class PairMetric:
         lengths = np.stack([_norms(A), _norms(B)])
         t = 0
         while t < len(A):
-            if not self._map.rank:
+            if not self._has_points:
                 n = 1
                 self.observe(np.stack([A[t], B[t]]))
             else:  # up to where the next chunk is full, as later pairs must not be replayed for it
@@ -115,13 +123,17 @@ class PairMetric:
             self._learn_chunks()
 
     def _begin_map(self) -> None:
-        """The directions in which the first points vary most."""
-        X = self._points.astype(np.float64)
-        if len(X) < X.shape[1]:
-            values, U = np.linalg.eigh(X @ X.T)
-            basis = X.T @ (U[:, : -RANK - 1 : -1] / np.sqrt(np.maximum(values[: -RANK - 1 : -1], 1e-12)))
-        else:
-            basis = np.linalg.eigh(X.T @ X)[1][:, : -RANK - 1 : -1]
+        """Find the directions in which the first points vary most; only when somebody needs them, as it takes long."""
+        X, d = self._points, self.n_features
+        if len(X) < N_POINTS:
+            return
+        with one_thread():
+            if len(X) < d:  # in double precision, as directions in which hardly any point varies are divided by
+                X = X.astype(np.float64)
+                values, U = np.linalg.eigh(X @ X.T)
+                basis = X.T @ (U[:, : -RANK - 1 : -1] / np.sqrt(np.maximum(values[: -RANK - 1 : -1], 1e-12)))
+            else:
+                basis = scipy.linalg.eigh(X.T @ X, subset_by_index=[max(d - RANK, 0), d - 1])[1]
         rank = basis.shape[1]
         self._map = _Map(np.ascontiguousarray(basis, np.float32), np.zeros((rank, rank), np.float32))
         self._momentum = np.zeros((rank, rank), np.float32)
@@ -131,10 +143,11 @@ class PairMetric:
         return min(max(self.n_learned // PART, LEAST_CHUNK), MOST_CHUNK)
 
     def _learn_chunks(self) -> None:
-        if not self._map.rank:
+        if not self._has_points:
             return
         self.n_learned = max(self.n_learned, self.n_pairs - KEPT)  # older ones were lost while there were no directions
         while self.n_pairs - self.n_learned >= (n := self._chunk_size()):
+            self._begin_map()
             chunk = np.arange(self.n_learned, self.n_learned + n)
             self._pairs.project(chunk, self._map.basis)
             self._ask(chunk)
@@ -202,6 +215,7 @@ class PairMetric:
 
     def get_state(self) -> State:
         """Everything learned, as arrays and plain values."""
+        self._begin_map()  # directions are smaller than the points they are of
         return {
             "counters": [self.n_pairs, self.n_learned, self.n_steps],
             "points": self._points,
@@ -625,9 +639,10 @@ def auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray
 
 
 def _spacing(X: np.ndarray) -> float:
-    """The usual distance of unit vectors to their nearest neighbour."""
-    cosines = X @ X.T
-    np.fill_diagonal(cosines, -1)
+    """The usual distance of unit vectors to their nearest neighbour: that of some of them, as it hardly varies."""
+    some = np.arange(0, len(X), max(1, len(X) // SPACED))
+    cosines = X[some] @ X.T
+    cosines[np.arange(len(some)), some] = -1
     return float(np.sqrt(np.maximum(2 - 2 * np.median(cosines.max(axis=1)), 0)))
 
 

@@ -128,9 +128,17 @@ def scaled(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
 def _length(X: np.ndarray, n: int) -> float:
     """The length of row n, which need not be padded."""
     square = dot_of_rows(X, n, n)  # of all values but those after the last whole vector register
-    for i in range(X.shape[1] - X.shape[1] % (64 // X.itemsize), X.shape[1]):
-        square += np.float64(X[n, i]) * np.float64(X[n, i])
-    return math.sqrt(square)
+    rest = X[n, X.shape[1] - X.shape[1] % (64 // X.itemsize) :]
+    fours = len(rest) - len(rest) % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums, as in one each value would wait for the one before
+    for i in range(0, fours, 4):
+        a += np.float64(rest[i]) * np.float64(rest[i])
+        b += np.float64(rest[i + 1]) * np.float64(rest[i + 1])
+        c += np.float64(rest[i + 2]) * np.float64(rest[i + 2])
+        d += np.float64(rest[i + 3]) * np.float64(rest[i + 3])
+    for i in range(fours, len(rest)):
+        a += np.float64(rest[i]) * np.float64(rest[i])
+    return math.sqrt(square + ((a + b) + (c + d)))
 
 
 @njit(nogil=True, cache=True)

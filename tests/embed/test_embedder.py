@@ -238,3 +238,16 @@ def test_an_index_goes_on_with_the_version_that_made_its_vectors(tmp_path: Path)
             assert np.array_equal(index.embedder.encode(texts), index.vectors)
     with pytest.raises(InvalidInput, match="holds vectors of the embedder 'lexical:64'"):
         LiveIndex.open(tmp_path / "old", embed="lexical:32")
+
+
+@pytest.mark.parametrize("said", [0, -1, "2", 1.5])
+def test_calls_at_once_that_are_no_number_are_refused(said: object) -> None:
+    class Model:
+        calls_at_once = said
+
+        def encode(self, texts: list[str]) -> Any:
+            return np.ones((len(texts), 4))
+
+    with pytest.raises(InvalidInput, match="calls_at_once of the embedder 'mine' to be a whole number"):
+        _ = Embedding(Model(), "mine").calls_at_once
+    assert Embedding(lambda texts: np.ones((len(texts), 4))).calls_at_once == 1

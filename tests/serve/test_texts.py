@@ -480,6 +480,41 @@ def test_an_embedder_that_raises_anything_stops_nobody_else() -> None:
     asyncio.run(ask())
 
 
+def test_an_embedder_is_called_by_as_many_threads_as_it_says() -> None:
+    class Model:
+        """Which lets the second call end before the first, and never sees a third beside them."""
+
+        calls_at_once = 2
+
+        def __init__(self) -> None:
+            self.most = self._n = 0
+            self._lock, self._second = threading.Lock(), threading.Event()
+
+        def encode(self, texts: list[str]) -> Any:
+            with self._lock:
+                self._n += 1
+                self.most = max(self.most, self._n)
+            if texts[0] == "0":
+                assert self._second.wait(60)
+            elif texts[0].isdigit():
+                self._second.set()
+            with self._lock:
+                self._n -= 1
+            return [[float(text), 1.0] if text.isdigit() else [0.0, 1.0] for text in texts]
+
+    model = Model()
+
+    async def ask() -> np.ndarray:
+        queue = EmbeddingQueue(Embedding(model, "mine"), Limits())
+        found = await asyncio.wait_for(queue.vectors_of([str(i) for i in range(5 * BATCH)]), 60)
+        assert (await asyncio.wait_for(queue.vectors_of(["7"]), 60)).tolist() == [[7, 1]]
+        queue.close()
+        return found
+
+    assert asyncio.run(ask())[:, 0].tolist() == list(range(5 * BATCH))  # in the order of the texts
+    assert model.most == 2
+
+
 def test_a_batch_has_not_too_many_letters() -> None:
     sizes: list[int] = []
 

@@ -86,7 +86,8 @@ class Embedding:
     Parameters
     ----------
     model : object with `encode` or `embed`, or callable
-        Takes a list of texts, gives a matrix with one row each, or one row after the other.
+        Takes a list of texts, gives a matrix with one row each, or one row after the other. If several threads may call
+        it at once, it says how many in an attribute `calls_at_once`, and a service does so.
     name : str, optional
         How messages call it, and what `load` takes; by default that of its class or function.
 
@@ -109,6 +110,17 @@ class Embedding:
         self.name = name or _name_of(model)
         if is_lexical(self.name) and not isinstance(model, Lexical):
             raise InvalidInput(f"the name {self.name!r} is that of Lexical; give this embedder another.")
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many threads may call it at once: what the model says, or 1."""
+        said = getattr(self.model, "calls_at_once", 1)
+        if not isinstance(said, int) or said < 1:
+            raise InvalidInput(
+                expected=f"calls_at_once of the embedder {self.name!r} to be a whole number from 1 on",
+                got=checks.shown(said),
+            )
+        return said
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """One vector a text: a float32 matrix.

@@ -21,6 +21,7 @@ from unicodedata import normalize
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.numeric.threads import cpu_count
 
 #: Runs of letters or digits; `parse_int` and `parseInt` are two words each, and an `ABCMeta` is one.
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
@@ -84,6 +85,11 @@ class Lexical:
         rules = {"n_features": checks.integer(16, 65_536), "version": checks.integer(1, NEWEST)}
         checks.parameters("Lexical", {"n_features": n_features, "version": version}, rules)
         self.n_features, self.version = int(n_features), int(version)
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many threads may call it; more than there are cores would only take turns."""
+        return cpu_count()
 
     @property
     def name(self) -> str:

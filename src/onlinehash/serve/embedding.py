@@ -1,4 +1,6 @@
-"""Texts of requests become vectors: in one thread beside the event loop, many of them at a time.
+"""Texts of requests become vectors: beside the event loop, many of them at a time.
+
+There is one thread, or as many as the embedder says may call it at once.
 
 Whatever waits is embedded together, as models take many texts in little more time than one. Requests with the fewest
 texts left come first, so that a search does not wait for the thousands of texts that somebody else adds, and of several
@@ -14,7 +16,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,11 +40,11 @@ PART_OF_OLDEST = 4
 
 @dataclass
 class _Job:
-    """The texts of one request, of which the first have their vectors."""
+    """The texts of one request, of which some have their vectors."""
 
     texts: list[str]
     future: asyncio.Future[np.ndarray]
-    vectors: list[np.ndarray] = field(default_factory=list)
+    vectors: dict[int, np.ndarray] = field(default_factory=dict)  #: By the number of the first text.
     n_taken: int = 0
     has_failed: bool = False  #: Some of its texts, which the event loop does not know yet.
 
@@ -48,19 +52,27 @@ class _Job:
     def n_left(self) -> int:
         return len(self.texts) - self.n_taken
 
-    def take(self, n: int, letters: int) -> list[str]:
+    def take(self, n: int, letters: int) -> _Part:
         """The next texts: at most n, and no more letters than that."""
-        some = self.texts[self.n_taken : self.n_taken + n]
+        first, some = self.n_taken, self.texts[self.n_taken : self.n_taken + n]
         ends = np.cumsum([len(text) for text in some])
         some = some[: int(np.searchsorted(ends, letters, side="right"))]
         self.n_taken += len(some)
-        return some
+        return _Part(self, first, some)
+
+
+class _Part(NamedTuple):
+    """Texts of one request that are embedded by one call, and the number of the first among all of the request."""
+
+    job: _Job
+    first: int
+    texts: list[str]
 
 
 class EmbeddingQueue:
     """Texts that wait for an embedder, within one event loop.
 
-    The thread takes the next texts by itself: it does not wait for the event loop between two batches, which may have
+    A thread takes the next texts by itself: it does not wait for the event loop between two batches, which may have
     much else to do.
     """
 
@@ -68,10 +80,11 @@ class EmbeddingQueue:
         self.embedder, self._limits = embedder, limits
         self._lock = threading.Lock()  # of the two below
         self._waiting: list[_Job] = []
-        self._is_busy = False  # the thread takes what waits, or is about to
+        self._n_busy = 0  # threads that take what waits, or are about to
         self._size = BATCH  # of the next batch
         self._n = 0
-        self._thread = ThreadPoolExecutor(1, "onlinehash-embedding")
+        self._n_threads = embedder.calls_at_once
+        self._threads = ThreadPoolExecutor(self._n_threads, "onlinehash-embedding")
 
     def __len__(self) -> int:
         return self._n
@@ -87,49 +100,52 @@ class EmbeddingQueue:
         self._n += len(texts)
         with self._lock:
             self._waiting.append(job)
-            begins, self._is_busy = not self._is_busy, True
-        if begins:
-            loop.call_soon(self._thread.submit, self._run, loop)  # once the loop has read what else has arrived
+            n_more = min(ceil(len(texts) / self._size), self._n_threads - self._n_busy)
+            self._n_busy += n_more
+        for _ in range(n_more):
+            loop.call_soon(self._threads.submit, self._run, loop)  # once the loop has read what else has arrived
         try:
             return await job.future
         finally:
             self._n -= len(texts)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread: embed whatever waits."""
+        """In a thread: embed whatever waits."""
         while batch := self._next():
-            n, begin = sum(len(texts) for _, texts in batch), perf_counter()
-            found = self._embed([texts for _, texts in batch])
+            n, begin = sum(len(part.texts) for part in batch), perf_counter()
+            found = self._embed([part.texts for part in batch])
             if n >= LEAST_BATCH:
                 fitting = BATCH_SECONDS * n / max(perf_counter() - begin, 1e-6)
                 self._size = min(max(int(fitting), LEAST_BATCH), MOST_BATCH)
-            for (job, _), vectors in zip(batch, found, strict=True):
-                job.has_failed |= isinstance(vectors, Exception)
+            for part, vectors in zip(batch, found, strict=True):
+                part.job.has_failed |= isinstance(vectors, Exception)
             with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
                 loop.call_soon_threadsafe(self._settle_all, batch, found)
 
-    def _next(self) -> list[tuple[_Job, list[str]]]:
-        """The next texts of several requests; none if nothing waits."""
+    def _next(self) -> list[_Part]:
+        """The next texts of several requests; none if nothing waits, and then the thread is no longer busy."""
         with self._lock:
             self._waiting = [job for job in self._waiting if not (job.has_failed or job.future.done())]
-            self._is_busy = bool(self._waiting)
+            self._n_busy -= not self._waiting
             batch = _batch_of(self._waiting, self._size)
             self._waiting = [job for job in self._waiting if job.n_left]
         return batch
 
-    def _settle_all(self, batch: list[tuple[_Job, list[str]]], found: list[np.ndarray | Exception]) -> None:
-        for (job, _), vectors in zip(batch, found, strict=True):
-            self._settle(job, vectors)
+    def _settle_all(self, batch: list[_Part], found: list[np.ndarray | Exception]) -> None:
+        for part, vectors in zip(batch, found, strict=True):
+            self._settle(part, vectors)
 
-    def _settle(self, job: _Job, vectors: np.ndarray | Exception) -> None:
+    def _settle(self, part: _Part, vectors: np.ndarray | Exception) -> None:
+        job = part.job
         if job.future.done():
             return
         if isinstance(vectors, Exception):
             job.future.set_exception(vectors)
             return
-        job.vectors.append(vectors)
-        if sum(map(len, job.vectors)) == len(job.texts):
-            job.future.set_result(job.vectors[0] if len(job.vectors) == 1 else np.concatenate(job.vectors))
+        job.vectors[part.first] = vectors
+        if sum(map(len, job.vectors.values())) == len(job.texts):
+            parts = [job.vectors[first] for first in sorted(job.vectors)]
+            job.future.set_result(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
     def _embed(self, parts: list[list[str]]) -> list[np.ndarray | Exception]:
         """The vectors of each request's texts, or its error; a text that fails does not affect other requests."""
@@ -157,23 +173,25 @@ class EmbeddingQueue:
         return found
 
     def close(self) -> None:
-        """Let go of the thread."""
+        """Let go of the threads."""
         with self._lock:
             self._waiting.clear()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _batch_of(jobs: list[_Job], size: int) -> list[tuple[_Job, list[str]]]:
+def _batch_of(jobs: list[_Job], size: int) -> list[_Part]:
     """The next texts of requests, which are given in the order of their coming; one may have two parts of them."""
     if not jobs:
         return []
-    part = BATCH_LETTERS // PART_OF_OLDEST
-    oldest = jobs[0].take(size // PART_OF_OLDEST, part) or jobs[0].take(1, sys.maxsize)  # however long that one is
-    batch = [(jobs[0], oldest)]
-    n, letters = size - len(oldest), BATCH_LETTERS - min(sum(map(len, oldest)), part)
+    most = BATCH_LETTERS // PART_OF_OLDEST
+    oldest = jobs[0].take(size // PART_OF_OLDEST, most)
+    if not oldest.texts:
+        oldest = jobs[0].take(1, sys.maxsize)  # however long that one is
+    batch = [oldest]
+    n, letters = size - len(oldest.texts), BATCH_LETTERS - min(sum(map(len, oldest.texts)), most)
     for job in sorted(jobs, key=lambda job: job.n_left):
-        some = job.take(n, letters)
-        if some:
-            batch.append((job, some))
-        n, letters = n - len(some), letters - sum(map(len, some))
+        part = job.take(n, letters)
+        if part.texts:
+            batch.append(part)
+        n, letters = n - len(part.texts), letters - sum(map(len, part.texts))
     return batch

@@ -97,6 +97,13 @@ class Client:
             client.close()
 
 
+class Found(NamedTuple):
+    """What `find` found, and of which epoch it says it is."""
+
+    ids: list[str]
+    epoch: int
+
+
 class Answer(NamedTuple):
     """What a search found, and of what it says it is."""
 
@@ -172,18 +179,27 @@ class Truth:
         self._encoders, self._vectors = encoders_of(home), vectors_of(self.ids)
         self._codes = {version: encoder.encode(self._vectors).bits() for version, encoder in self._encoders.items()}
 
+    def _there(self, epoch: int) -> np.ndarray:
+        return np.flatnonzero((self._born <= epoch) & (epoch < self._died))
+
+    def check_found(self, found: Found) -> None:
+        """As many items as were asked for, each once, all of which were there at the epoch."""
+        assert len(found.ids) == len(set(found.ids)) == K
+        assert set(found.ids) <= {self.ids[i] for i in self._there(found.epoch)}
+
     def check(self, answer: Answer) -> None:
         """The hits are the nearest by the encoder, of the items that were there at the epoch."""
         code = self._encoders[answer.encoder].encode(vectors_of([answer.query])).bits()
         distances = (self._codes[answer.encoder] != code).sum(axis=1)
-        there = np.flatnonzero((self._born <= answer.epoch) & (answer.epoch < self._died))
+        there = self._there(answer.epoch)
         nearest = there[np.lexsort([there, distances[there]])[:K]]
         assert answer.ids == [self.ids[i] for i in nearest]
         assert answer.distances == distances[nearest].tolist()
 
 
 def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> None:
-    answers, added, taught, finds = list[Answer](), list[str](), list[int](), list[int]()
+    answers, finds, added, taught = list[Answer](), list[Found](), list[str](), list[int]()
+    to_stay = FIRST.copy()  # items that nobody removes
     with running(sharded_home, 3, tmp_path) as replicas:
         threads = Threads(replicas)
 
@@ -194,7 +210,7 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
             if answered is not None and answered.status_code == 200:
                 found, epoch = answered.json(), int(answered.headers["Onlinehash-Epoch"])
                 if path == "/v1/find":
-                    finds.append(epoch)
+                    finds.append(Found(found["ids"], epoch))
                 else:
                     answers.append(Answer(query, found["ids"], found["distances"], found["encoder"], epoch))
             time.sleep(0.03)
@@ -202,11 +218,16 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
         def adding(name: str) -> Callable[[Client, int], None]:
             def add(client: Client, number: int) -> None:
                 id = f"{name}/{number}"
-                items = {"ids": [id], "vectors": vectors_of([id]).tolist()}
-                client.insist("/v1/items", items, **{"Idempotency-Key": id})
+                vector = vectors_of([id])[0].tolist()
+                made = client.insist("/v1/items", {"ids": [id], "vectors": [vector]}, **{"Idempotency-Key": id})
                 added.append(id)
-                time.sleep(0.03)
-                if number % 5 == 4:
+                at_least = {"Onlinehash-At-Least": made.headers["Onlinehash-Epoch"]}
+                found = client.insist("/v1/find", {"vector": vector, "k": K}, **at_least)
+                assert found.json()["ids"][0] == id  # at once, at any replica, whatever was marked
+                finds.append(Found(found.json()["ids"], int(found.headers["Onlinehash-Epoch"])))
+                if number % 5 != 4:
+                    to_stay.append(id)
+                else:
                     client.insist("/v1/items/remove", {"ids": [id]}, **{"Idempotency-Key": f"remove/{id}"})
                     added.remove(id)
 
@@ -214,7 +235,9 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
 
         def teaching(name: str) -> Callable[[Client, int], None]:
             def teach(client: Client, number: int) -> None:
-                a, b = random.sample(FIRST, 2)
+                a, b = random.choice(FIRST), random.choice(to_stay[-20:])  # the latter may have come just now
+                if a == b:
+                    return
                 pair = {"id_a": a, "id_b": b, "similar": number % 2 == 0}
                 client.insist("/v1/learn", pair, **{"Idempotency-Key": f"{name}/{number}"})
                 taught.append(1)
@@ -245,6 +268,8 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
     truth = Truth(sharded_home)
     for answer in answers:
         truth.check(answer)
+    for found in finds:
+        truth.check_found(found)
     assert len({answer.encoder for answer in answers}) >= 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -175,6 +176,30 @@ def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: P
     assert "holds vectors of the embedder 'lexical@2:64'" in message
     assert facts_of(home)["embedder"] == "lexical@2:64, vectors of 64 values"
     assert done("postgres", "info", *where, "--json").document["embedder"] == {"name": "lexical@2:64", "n_features": 64}
+
+
+def test_a_refresh_that_somebody_cancels(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--model", model)
+    with PostgresIndex.open(stock_home.address, refresh.by_hand(), schema=stock_home.schema) as index:
+        index.add(None, DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        index.refresh()
+        index.learn_pairs(DATA.A, ~DATA.similar[:, None] * DATA.B, DATA.similar)
+        work = PostgresIndex._work
+
+        def disturbed(self: PostgresIndex, *arguments: Any) -> Any:
+            monkeypatch.setattr(PostgresIndex, "_work", work)
+            index.roll_back()
+            return work(self, *arguments)
+
+        monkeypatch.setattr(PostgresIndex, "batch_rows", len(DATA.X) // 4)
+        monkeypatch.setattr(PostgresIndex, "_work", disturbed)
+        code, message = refused("refresh", *where)
+        assert code == 1
+        assert f"cancelled by somebody else, and codes are those of serial number {index.serial};" in message
+    monkeypatch.undo()
+    done("refresh", *where)
 
 
 def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_path: Path) -> None:

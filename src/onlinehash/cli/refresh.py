@@ -8,7 +8,7 @@ import time
 import onlinehash
 from onlinehash.cli import output
 from onlinehash.cli.options import is_postgres
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index.api import VectorIndex
 from onlinehash.live import policies
 
@@ -24,6 +24,11 @@ def refresh(target: str, schema: str | None, as_json: bool) -> None:
         began, before = time.perf_counter(), index.counters
         index.refresh()
         after, seconds = index.counters, time.perf_counter() - began
+        if index.paused or after.refreshes == before.refreshes:
+            raise OnlineHashError(
+                f"the refresh was cancelled by somebody else, and codes are those of serial number {index.serial}; run "
+                "the command again if they should follow the learner after all."
+            )
         document = {"items": len(index), "serial": index.serial, "seconds": round(seconds, 3)}
         document |= {name: getattr(after, name) - getattr(before, name) for name in ("bits_rehashed", "bits_flipped")}
     if as_json:

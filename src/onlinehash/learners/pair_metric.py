@@ -163,8 +163,7 @@ class PairMetric:
     def _ask(self, numbers: np.ndarray) -> None:
         """How near would pairs be under each share? They have not been learned yet."""
         pairs = self._pairs.at(numbers)
-        cosines = [_Mapped(pairs, np.float32(share) * self._map.change).cosines for share in SHARES]
-        answers = np.stack([*cosines, pairs.similar > 0, pairs.weight])
+        answers = np.vstack([_cosines(pairs, self._map.change, SHARES[:, None]), pairs.similar > 0, pairs.weight])
         self._answers = np.concatenate([self._answers, answers], axis=1)[:, -ANSWERS:]
         self.share = self._share()
 
@@ -587,6 +586,15 @@ class _Mapped:
         towards_A = (slope / self._u)[:, None] * (V - c * U)
         towards_B = (slope / self._v)[:, None] * (U - c * V)
         return np.asarray(self._pairs.A.T @ towards_A + self._pairs.B.T @ towards_B, np.float32)
+
+
+def _cosines(pairs: _Chunk, change: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The cosines of pairs under some shares of a map, a row each: as `_Mapped` has them, by one product for all."""
+    A, B = pairs.A @ change, pairs.B @ change
+    u = np.sqrt(np.maximum(1 + shares * (2 * _dots(pairs.A, A) + shares * _dots(A, A)), 1e-12))
+    v = np.sqrt(np.maximum(1 + shares * (2 * _dots(pairs.B, B) + shares * _dots(B, B)), 1e-12))
+    dots = pairs.whole + shares * (_dots(pairs.A, B) + _dots(A, pairs.B) + shares * _dots(A, B))
+    return np.asarray(dots / (u * v))
 
 
 def moved(query: np.ndarray, marks: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ TREE = {
     "NotReady": ("OnlineHashError", ValueError),
     "Diverged": ("OnlineHashError", ArithmeticError),
     "FormatError": ("OnlineHashError", ValueError),
+    "RefreshCancelled": ("OnlineHashError", Exception),
     "StorageError": ("OnlineHashError", OSError),
     "MissingExtra": ("OnlineHashError", ImportError),
     "ServiceUnavailable": ("OnlineHashError", ConnectionError),

@@ -12,6 +12,7 @@
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
     ├── Diverged           (ArithmeticError)  a learner's own numbers overflowed; such a learner is never saved
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
+    ├── RefreshCancelled                  somebody has cancelled the refresh that was waited for
     ├── StorageError       (OSError)      the disk is full, read-only, or fails; the message says what was kept
     ├── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
     ├── ServiceUnavailable (ConnectionError)  a service that cannot be reached, or is too busy to answer
@@ -290,6 +291,21 @@ class MissingExtra(OnlineHashError, ImportError):
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed; run: pip install 'onlinehash[{extra}]'")
+
+
+class RefreshCancelled(OnlineHashError):
+    """Somebody has cancelled the refresh that was waited for. The codes are as they were, or older ones.
+
+    Examples
+    --------
+    >>> import onlinehash
+    >>> raise onlinehash.errors.RefreshCancelled("the refresh was cancelled; the codes are as they were.")
+    Traceback (most recent call last):
+    onlinehash.errors.RefreshCancelled: the refresh was cancelled; the codes are as they were.
+    """
+
+    exit_code = 10
+    http_status = 409
 
 
 class ServiceUnavailable(OnlineHashError, ConnectionError):

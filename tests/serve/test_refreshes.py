@@ -128,7 +128,7 @@ def test_who_waits_for_a_cancelled_refresh_is_told(monkeypatch: pytest.MonkeyPat
         until(lambda: slow.begun == 2)
         slow_route = pool.submit(post_json, url, route, {})
         answered = waiting.result(SECONDS)
-        assert (answered.status_code, answered.json()["error"]) == (503, "Unavailable")
+        assert (answered.status_code, answered.json()["error"]) == (409, "RefreshCancelled")  # so no client repeats it
         assert "cancelled" in answered.json()["message"]
         slow.finish()
         assert slow_route.result(SECONDS).status_code == 200

@@ -355,7 +355,8 @@ def test_a_refresh_writes_only_what_differs_and_is_one_step_to_readers() -> None
     assert index.bits_flipped - already == sum(map(int.bit_count, flipped))
 
 
-def test_a_new_refresh_ends_the_one_that_another_process_works_on() -> None:
+def test_a_refresh_helps_the_one_that_another_process_works_on() -> None:
+    """And then begins its own, as pairs were learned meanwhile: neither cancels the other."""
     tables = filled(20)
     index, other = open_index(tables, batch_rows=3), open_index(tables)
     steps: list[int] = []
@@ -367,12 +368,31 @@ def test_a_new_refresh_ends_the_one_that_another_process_works_on() -> None:
             other.refresh()
 
     backend_of(index).after_change = between
-    job_done = index.refresh()
-    assert job_done is None
-    assert len(steps) == 2  # and no batch after that
+    job = index.refresh(wait=False)
+    assert job is not None
+    assert job.wait(60)
     assert plain(index.encoder) == plain(other.newest)
     assert law(index)
-    assert index.refreshes == 2
+    assert index.refreshes == 3
+
+
+def test_returning_to_older_codes_cancels_a_refresh() -> None:
+    tables = filled(20)
+    index, other = open_index(tables, batch_rows=3), open_index(tables)
+    steps: list[int] = []
+
+    def between() -> None:
+        steps.append(1)
+        if len(steps) == 2:
+            other.roll_back(1)
+
+    backend_of(index).after_change = between
+    job = index.refresh(wait=False)
+    assert job is not None
+    assert not job.wait(60)
+    assert len(steps) == 2  # and no batch after that
+    assert index.paused
+    assert law(index)
 
 
 def test_two_processes_refresh_at_the_same_time(monkeypatch: Any) -> None:
@@ -522,7 +542,7 @@ def test_a_refresh_that_was_left_gives_way(how: str, is_atomic: bool) -> None:
             index.learn_pairs(*lesson(20, 9))
             getattr(index, how)()
         assert law(index)
-        assert index.serial == {"refresh": 3, "cancel": 2, "roll_back": 1}[how]
+        assert index.serial == {"refresh": 4, "cancel": 2, "roll_back": 1}[how]  # a refresh ends the one before first
         assert tables_pending(tables) is None
         index.refresh()
         assert law(index)

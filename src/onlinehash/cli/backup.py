@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from onlinehash.cli import output
+from onlinehash.cli.options import refuse_postgres
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite import folder as folders
 from onlinehash.progress import progress_bar
@@ -13,6 +14,7 @@ from onlinehash.progress import progress_bar
 
 def backup(path: str, target: str, as_json: bool) -> None:
     """Copy everything committed so far."""
+    refuse_postgres(path, "copy the database with pg_dump")
     began = time.perf_counter()
     with progress_bar() as show_progress, Store.open(path, read_only=True) as store:
         show_progress(None, "copying")

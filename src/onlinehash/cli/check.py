@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onlinehash.cli import output
+from onlinehash.cli.options import refuse_postgres
 from onlinehash.errors import FormatError
 from onlinehash.live.check import Report
 from onlinehash.live.check import check as check_index
@@ -20,6 +21,7 @@ FACTS = {
 
 def check(path: str, as_json: bool) -> int:
     """Print what is there and what is wrong with it; returns the exit code."""
+    refuse_postgres(path, "`onlinehash postgres info` describes the index there")
     with progress_bar() as show_progress:
         report = check_index(path, lambda share: show_progress(share, "checking"))
     if as_json:

@@ -12,6 +12,7 @@ import onlinehash
 from onlinehash import evaluate
 from onlinehash.cli import output, summaries
 from onlinehash.cli.encode import encode_blocks, encoder_of, join
+from onlinehash.cli.options import refuse_postgres
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import BitHealth, PairReport
@@ -25,6 +26,7 @@ from onlinehash.streams.pairs import PairReader
 
 def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
     """Describe a file; with vectors, report bit health; with held-out pairs, whether learning helped."""
+    refuse_postgres(path, "`onlinehash postgres info` describes the index there")
     document = _of_folder(path, vectors, pairs) if os.path.isdir(path) else _of_file(path, vectors, pairs)
     if as_json:
         output.print_json(document)

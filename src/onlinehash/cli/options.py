@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from onlinehash.errors import InvalidInput
+
 M = TypeVar("M")
 
 
@@ -44,6 +46,12 @@ def flag(name: str) -> str:
 def is_postgres(target: str) -> bool:
     """Whether a target is an address of PostgreSQL rather than a folder."""
     return target.startswith(("postgresql://", "postgres://"))
+
+
+def refuse_postgres(target: str, instead: str) -> None:
+    """For commands that read a folder. The address is not repeated, as it may hold a password."""
+    if is_postgres(target):
+        raise InvalidInput(expected="the folder of a live index", got="the address of a database", hint=instead)
 
 
 def marked(kind: type[Any], mark: type[M]) -> dict[str, M]:

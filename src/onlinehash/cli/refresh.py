@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext, suppress
 
 import onlinehash
 from onlinehash.cli import output
 from onlinehash.cli.options import is_postgres
-from onlinehash.errors import InvalidInput, OnlineHashError
+from onlinehash.errors import InvalidInput, NotReady, RefreshCancelled
 from onlinehash.index.api import VectorIndex
 from onlinehash.live import policies
 
@@ -22,10 +23,11 @@ def refresh(target: str, schema: str | None, as_json: bool) -> None:
     """Refresh, and tell what that changed."""
     with _opened(target, schema) as index:
         began, before = time.perf_counter(), index.counters
-        index.refresh()
+        with nullcontext() if len(index) else suppress(NotReady):  # before the first item there is nothing to refresh
+            index.refresh()
         after, seconds = index.counters, time.perf_counter() - began
-        if index.paused or after.refreshes == before.refreshes:
-            raise OnlineHashError(
+        if len(index) and (index.paused or after.refreshes == before.refreshes):
+            raise RefreshCancelled(
                 f"the refresh was cancelled by somebody else, and codes are those of serial number {index.serial}; run "
                 "the command again if they should follow the learner after all."
             )

@@ -11,12 +11,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
-from onlinehash.errors import StorageError
+from onlinehash.errors import RefreshCancelled, StorageError
 from onlinehash.index.api import RefreshJob, VectorIndex
 from onlinehash.live.refresher import version_of
 from onlinehash.serve import logs
 from onlinehash.serve.changes import DiskHealth
-from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.writer import Writer
 
 #: Seconds between two checks whether a refresh has ended; waiting in threads would take these from other requests.
@@ -50,7 +49,9 @@ class Refreshes:
             if running is None:
                 return
             if not running.job.wait():
-                raise Unavailable("the refresh was cancelled; the codes are as they were.")
+                raise RefreshCancelled(
+                    "somebody has cancelled the refresh; ask for another if the codes should follow."
+                )
             if running.stage >= needed:
                 return
             _, running = await self._joined()

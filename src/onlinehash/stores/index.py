@@ -696,20 +696,24 @@ class StoreIndex(LearnerIndex):
         return self._refresher.launch(lambda stop: self._run(task, stop), wait)
 
     def _run(self, task: Task, stop: Callable[[], bool]) -> bool:
-        """One part after the other, until the new codes are there; False if it was cancelled, here or elsewhere."""
+        """One part after the other, until the new codes are there; False if it was cancelled, here or elsewhere.
+
+        If somebody else's refresh is under way, to what the learner was before, it is not cancelled but helped: two
+        processes that refresh while pairs are learned would otherwise cancel each other for ever.
+        """
         worker = secrets.token_hex(8)
         try:
             recoder, state = self._take_up(task, worker)
-            if recoder is None:
+            while recoder is None:
+                if not task.was_asked_for or not self._help(stop):
+                    return False
+                recoder, state = self._take_up(task, worker)
+            done = self._work_on(recoder, state, task, stop)
+            if done is None:
+                with self._lock:
+                    self._rewind(worker)
                 return False
-            with Ahead(recoder, self._reader, N_AHEAD if state.n >= AHEAD_ITEMS else 0) as ahead:
-                while recoder.is_under_way(state):
-                    if stop():
-                        with self._lock:
-                            self._rewind(worker)
-                        return False
-                    state = self._work(recoder, ahead, task)
-            if not recoder.is_over(state):
+            if not recoder.is_over(done):
                 return False
             self._has_codes = True
             if task.attachment is not None and not task.attachment.is_used:  # another worker wrote the last part
@@ -718,11 +722,32 @@ class StoreIndex(LearnerIndex):
                     draft.put()
                 task.attachment.settle(in_memory=False)
             with self._lock:
-                self._clear_away(state)
+                self._clear_away(done)
             return True
         except BaseException:
             self._left.add(worker)
             raise
+
+    def _help(self, stop: Callable[[], bool]) -> bool:
+        """Take part in a refresh that somebody else began, until it has ended; False if there was a call to stop."""
+        moment = self._reader.fresh()
+        pending = moment.state.pending
+        if pending is None:
+            return True
+        with suppress(Gone):  # it was replaced meanwhile
+            (encoder,) = self._reader.encoders([pending.to])
+            recoder = Recoder(self._reader, moment, Version(pending.to.serial, pending.to.n_pairs, encoder))
+            return self._work_on(recoder, moment.state, Task(), stop) is not None
+        return True
+
+    def _work_on(self, recoder: Recoder, state: State, task: Task, stop: Callable[[], bool]) -> State | None:
+        """Work on a refresh until it is under way no more; None if there was a call to stop before."""
+        with Ahead(recoder, self._reader, N_AHEAD if state.n >= AHEAD_ITEMS else 0) as ahead:
+            while recoder.is_under_way(state):
+                if stop():
+                    return None
+                state = self._work(recoder, ahead, task)
+        return state
 
     def _take_up(self, task: Task, worker: str) -> tuple[Recoder | None, State]:
         """Begin or join a refresh; who begins it writes the first part at once, which may be all there is."""

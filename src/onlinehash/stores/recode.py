@@ -31,16 +31,21 @@ class Task(NamedTuple):
     """A refresh to be done."""
 
     version: Version | None = None  #: The learner's newest, if it is none.
-    pause: bool = False
-    by_policy: bool = False  #: Started by the policy, so any other refresh replaces it.
+    pause: bool = False  #: Returns to an older version.
+    by_policy: bool = False  #: Started by the policy, which need not do so beside another one.
     resumed: bool = False  #: Only continues a refresh whose worker is gone.
     attachment: Attachment | None = None
 
+    @property
+    def was_asked_for(self) -> bool:
+        """Whether somebody wants the codes to be the learner's, as it is now."""
+        return not (self.pause or self.by_policy or self.resumed)
+
 
 def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str, size: int) -> bool:
-    """Begin a refresh to a version, or join one to the same version; any other is cancelled.
+    """Begin a refresh to a version, or join one to the same version. Who returns to an older one cancels any other.
 
-    Returns whether this worker is to work on it.
+    Returns whether this worker is to work on it; if not, another one is under way.
     """
     pending, state = draft.state.pending, draft.state
     kept, encoder = kept_as(version), version.encoder
@@ -48,7 +53,7 @@ def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: 
         who = worker if task.resumed else pending.worker
         draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=who))
         return True
-    if task.resumed or (task.by_policy and pending is not None):
+    if task.resumed or (pending is not None and not task.pause):
         return False  # another process was faster
     if pending is not None:
         draft.change.rewind(draft.before.epoch)
@@ -104,8 +109,9 @@ class Recoder:
         )
 
     def is_over(self, state: State) -> bool:
-        """Whether it has ended, by whomever."""
-        return state.serial == self.to.serial and not self.is_under_way(state)
+        """Whether it has ended, by whomever; others to newer versions may have followed."""
+        is_there = state.serial == self.to.serial or (self.to.serial > self._serial and self.to in state.versions)
+        return is_there and not self.is_under_way(state)
 
     def part(self, moment: Moment, pending: Pending, part: int) -> Recoded | None:
         """The new codes of a part; none if there is nothing to compute."""

@@ -946,8 +946,9 @@ class VectorIndex(ABC):
     def refresh(self, wait: bool = True) -> RefreshJob | None:
         """Re-encode all stored items with the learner's current hash functions.
 
-        Only the bits of hash functions that changed are computed. Searches go on meanwhile. A refresh that is already
-        running is cancelled first. Ends the pause after `roll_back`.
+        Only the bits of hash functions that changed are computed. Searches go on meanwhile. A refresh that this process
+        runs already is cancelled first; one that another process runs, in a database, is helped. Ends the pause after
+        `roll_back`.
 
         Parameters
         ----------

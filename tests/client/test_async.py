@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ import pytest
 
 import onlinehash
 from onlinehash import LiveIndex, OnlineHashing, connect_async, refresh
-from onlinehash.client.async_remote_index import AsyncRemoteIndex
-from onlinehash.client.remote_index import RemoteIndex
+from onlinehash.client.async_remote_index import AsyncRemoteIndex, AsyncRemoteRefresh
+from onlinehash.client.remote_index import RemoteIndex, RemoteRefresh
 from onlinehash.errors import InvalidInput, ServiceUnavailable
-from onlinehash.index.api import VectorIndex
 from onlinehash.serve import background
 from tests.client.helpers import Asked, Blocking, Reply, serving
 from tests.client.test_congruence import alike
@@ -27,6 +27,8 @@ X = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
 #: What an event loop has other words for.
 INSTEAD = {"__len__": "count", "__contains__": "contains", "__iter__": "__aiter__"}
 INSTEAD |= {"__enter__": "__aenter__", "__exit__": "__aexit__"}
+#: What needs no request, so that it is not awaited.
+AT_ONCE = ["n_bits", "n_models", "url", "path", "capabilities", "supports", "embedder", "embedded_by"]
 
 
 def is_supported(name: str) -> bool:
@@ -36,12 +38,36 @@ def is_supported(name: str) -> bool:
     return not inspect.isfunction(function) or "_unsupported" not in function.__code__.co_names
 
 
+def public_names(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
 def remote_names() -> list[str]:
-    """What a remote index can do, besides what is the same for all of them."""
-    names = {name for cls in (VectorIndex, RemoteIndex) for name in vars(cls) if not name.startswith("_")}
-    found = sorted(filter(is_supported, names - {"capabilities", "supports", "embedder", "embedded_by", "path"}))
-    assert len(found) > 40
+    """What a remote index can do."""
+    found = sorted(filter(is_supported, public_names(RemoteIndex)))
+    assert len(found) > 45
     return found + list(INSTEAD)
+
+
+def test_it_lacks_only_what_a_remote_index_refuses_and_says_so() -> None:
+    here, there = public_names(RemoteIndex), public_names(AsyncRemoteIndex)
+    assert there - here == {"count", "contains"}
+    lacking = here - there
+    assert lacking == {name for name in here if not is_supported(name)}
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "client.md").read_text()
+    for text in (str(AsyncRemoteIndex.__doc__), page[page.index("## From an event loop") : page.index("## Errors")]):
+        assert not [name for name in lacking if f"`{name}`" not in text]
+    assert public_names(RemoteRefresh) == public_names(AsyncRemoteRefresh)
+
+
+def test_what_is_known_at_once() -> None:
+    with background(LiveIndex(n_bits=8)) as url, onlinehash.connect(url) as here, asyncio.Runner() as runner:
+        there = runner.run(_connected(url))
+        for name in AT_ONCE:
+            if name != "supports":
+                assert getattr(there, name) == getattr(here, name)
+        assert there.supports("backup") is here.supports("backup") is False
+        runner.run(there.close())
 
 
 @pytest.mark.parametrize("name", remote_names())
@@ -49,7 +75,8 @@ def test_it_has_every_method_of_a_remote_index(name: str) -> None:
     here, there = getattr(RemoteIndex, name), getattr(AsyncRemoteIndex, INSTEAD.get(name, name))
     if not inspect.isfunction(here):
         return  # a property: the congruence test awaits it
-    assert inspect.iscoroutinefunction(there) or inspect.isasyncgenfunction(there) or name == "__enter__"
+    is_awaited = inspect.iscoroutinefunction(there) or inspect.isasyncgenfunction(there)
+    assert is_awaited or name in ("__enter__", *AT_ONCE)
     expected, found = (inspect.signature(method).parameters.values() for method in (here, there))
     assert [(p.name, p.default, p.kind) for p in found] == [(p.name, p.default, p.kind) for p in expected]
 

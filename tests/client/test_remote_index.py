@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -274,6 +277,30 @@ def test_a_refresh_that_is_cancelled() -> None:
         assert asked[-1] == "/v1/refresh/cancel"
         assert job.done
         assert not job.wait()
+
+
+def test_a_refresh_may_take_longer_than_any_request() -> None:
+    end = time.monotonic() + 0.9
+
+    def slow(request: Asked) -> Reply:
+        refreshes = int(time.monotonic() > end)
+        body = {"method": "OH", "n_bits": 8, "n_models": 1, "refreshes": refreshes, "serial": 3}
+        return Reply(body=json.dumps(body).encode())
+
+    async def awaited(url: str) -> bool:
+        async with onlinehash.connect_async(url, timeout=0.3) as there:
+            job = await there.refresh(wait=False)
+            assert job is not None
+            return await job.wait(60)
+
+    with serving(slow) as url:
+        with onlinehash.connect(url, timeout=0.3) as remote:
+            job = remote.refresh(wait=False)
+            assert job is not None
+            assert not job.wait(), "which is as long as any other call"
+            assert job.wait(60)
+        end = time.monotonic() + 0.9
+        assert asyncio.run(awaited(url))
 
 
 def test_many_threads_share_a_connection(served: tuple[LiveIndex, RemoteIndex]) -> None:

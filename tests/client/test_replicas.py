@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -17,10 +20,10 @@ import onlinehash
 from onlinehash import LiveIndex
 from onlinehash.client import replicas, session
 from onlinehash.client.replicas import Replicas
-from onlinehash.client.session import AT_LEAST, EPOCH, Session
+from onlinehash.client.session import AT_LEAST, EPOCH, HEALTH, SILENT_SECONDS, Answer, Attempt, Call, Failure, Session
 from onlinehash.errors import InvalidInput, NotSupported, ServiceUnavailable
 from onlinehash.serve import background
-from tests.client.helpers import Asked, Reply, Service, forwarding, serving
+from tests.client.helpers import Asked, Blocking, Reply, Service, forwarding, serving
 from tests.support import refused
 
 ABOUT = {"method": "OnlineHashing", "n_bits": 8, "n_models": 1, "receipts": True, "limits": {}}
@@ -41,6 +44,8 @@ class Told:
     def __call__(self, asked: Asked) -> Reply:
         if asked.path == "/v1/about":
             return Reply(body=json.dumps(self.about).encode())
+        if asked.path == HEALTH.path:
+            return Reply()
         self.asked.append(asked)
         return self.reply
 
@@ -72,7 +77,7 @@ def nobody() -> str:
 def test_calls_are_spread_evenly_over_those_that_work() -> None:
     found = Replicas(["a", "b", "c"])
     broken = found.in_turn()[0]
-    broken.fails()
+    broken.fails(time.monotonic())
     first = Counter(found.in_turn()[0].url for _ in range(100))
     assert set(first.values()) == {50}
     assert broken.url not in first
@@ -84,23 +89,57 @@ def test_a_replica_is_left_alone_for_longer_each_time_until_it_works(monkeypatch
     (one,) = Replicas(["a"]).in_turn()
     breaks = []
     for _ in range(12):
-        one.fails()
+        one.fails(now)
         breaks.append(one.rests_until - now)
+        now = one.rests_until
     for number, found in enumerate(breaks):
         most = min(0.5 * 2**number, 30.0)
         assert most / 2 <= found <= most
-    one.fails(wait=120)
+    one.fails(now, wait=120)
     assert one.rests_until - now == 120
     one.works()
-    assert one.rests_until == 0
-    one.fails()
+    assert one.rests_until <= now
+    one.fails(now)
     assert one.rests_until - now <= 0.5
+
+
+def test_requests_that_fail_together_are_one_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(replicas.time, "monotonic", lambda: now)
+    (one,) = Replicas(["a"]).in_turn()
+    for n in range(32):
+        one.fails(began=999.0 + n / 100)  # some of them began before the first one failed, others in the break
+        now += 0.001
+    assert one.rests_until <= 1000.5
+    now = one.rests_until
+    one.fails(began=999.0)  # it was sent long ago, and its time is up only now
+    assert one.rests_until == now
+    one.fails(now)
+    assert now + 0.5 <= one.rests_until <= now + 1.0, "the second failure"
+
+
+def test_one_call_at_a_time_tries_one_that_was_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(replicas.time, "monotonic", lambda: now)
+    found = Replicas(["a", "b", "c"])
+    silent = sorted(found.in_turn(), key=lambda one: one.url)[:2]
+    for one in silent:
+        one.fails(now)
+    assert not set(found.in_turn()) & set(silent)
+    now += 1.0
+    first, second, third = (found.in_turn() for _ in range(3))
+    assert [first[0], second[0]] == silent, "one call tries one of them"
+    assert (len(first), len(second), len(third)) == (2, 2, 1), "and nobody else meanwhile"
+    now += replicas.TRIAL_SECONDS
+    assert found.in_turn()[0] is silent[0], "that call was cancelled"
+    silent[0].works()
+    assert silent[0] in found.in_turn()
 
 
 def test_if_none_works_the_soonest_to_return_is_asked_first() -> None:
     found = Replicas(["a", "b", "c"])
     for wait, replica in enumerate(sorted(found.in_turn(), key=lambda one: one.url)):
-        replica.fails(wait=30 - wait)
+        replica.fails(time.monotonic(), wait=30 - wait)
     assert [replica.url for replica in found.in_turn()] == ["c", "b", "a"]
 
 
@@ -157,6 +196,199 @@ def test_one_that_hangs_uses_up_its_share_of_the_time_only(kind: str) -> None:
         with Service(Session([url, hanging], timeout=1.0), kind=kind) as service:
             for _ in range(3):
                 assert service.get("/v1/stats") == {}
+
+
+# ------------------------------------------------------------------ one that hangs, and one that is slow
+
+#: What a replica does with an attempt: after so many seconds, this comes of it.
+Doing = Callable[[Attempt], tuple[float, Answer | Failure]]
+
+
+def answering(status: int = 200, name: str = "", after: float = 0.0, **headers: str) -> Doing:
+    body = json.dumps({"error": name, "message": "expected this, got that."}).encode() if name else b"{}"
+    answer = Answer(status, httpx.Headers({"content-type": "application/json"} | headers), body)
+    return lambda attempt: (0.0 if attempt.request is HEALTH else after, answer)
+
+
+def dead(attempt: Attempt) -> tuple[float, Answer | Failure]:
+    return 0.0, Failure("no answer (connection refused)", may_have_arrived=False)
+
+
+def hung(attempt: Attempt) -> tuple[float, Answer | Failure]:
+    return 10_000.0, Failure("")
+
+
+class World:
+    """Replicas `http://a`, `http://b` and so on without a network, and a clock that stands still while nobody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *doing: Doing, **options: Any) -> None:
+        self.now, self.sent = 1000.0, list[Attempt]()
+        monkeypatch.setattr(session.time, "monotonic", lambda: self.now)
+        self.doing = {f"http://{letter}": one for letter, one in zip("abc", doing, strict=False)}
+        self.session = Session(list(self.doing), **options)
+        self.session._replicas._turns = iter(range(10**6))  # type: ignore[assignment]  # the first call begins with a
+
+    def run(self, call: Call[Any]) -> tuple[Any, float]:
+        """What a call returns or raises, and how long it took."""
+        began, outcome = self.now, None
+        while True:
+            try:
+                step = call.send(outcome)
+            except StopIteration as end:
+                return end.value, self.now - began
+            except Exception as error:
+                return error, self.now - began
+            outcome = self._attempted(step) if isinstance(step, Attempt) else None
+            self.now += 0.0 if isinstance(step, Attempt) else step.seconds
+
+    def _attempted(self, attempt: Attempt) -> Answer | Failure:
+        self.sent.append(attempt)
+        seconds, outcome = self.doing[attempt.url](attempt)
+        most = min(attempt.seconds, attempt.silent_seconds)
+        self.now += min(seconds, most)
+        return outcome if seconds <= most else Failure("")
+
+    def read(self) -> tuple[Any, float]:
+        return self.run(self.session.get("/v1/stats"))
+
+    def sent_to(self, url: str) -> list[str]:
+        return [attempt.request.path for attempt in self.sent if attempt.url == url]
+
+
+def test_a_hung_replica_costs_one_read_little_and_then_one_short_question_per_break(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, hung, answering())
+    took = []
+    for _ in range(3000):
+        found, seconds = world.read()
+        assert found == {}
+        took.append(seconds)
+        world.now += 0.02
+    assert max(took) <= SILENT_SECONDS
+    assert world.sent_to("http://a").count("/v1/stats") == 1
+    assert sorted(took)[-2] <= session.HEALTH_SECONDS
+    assert sum(took) < 12, "of the minute that this took"
+    world.doing["http://a"] = answering()
+    world.now += 30.0
+    world.sent.clear()
+    for _ in range(9):
+        assert world.read() == ({}, 0.0)
+    assert Counter(world.sent_to("http://a")) == {"/v1/health": 1, "/v1/stats": 5}, "the trial, and its half of eight"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [dead, answering(503, "Unavailable"), answering(429, "Busy", **{"Retry-After": "1"}), answering(after=20.0)],
+    ids=["dead", "starts", "busy", "slow, too"],
+)
+@pytest.mark.parametrize("slow_first", [True, False])
+def test_a_read_that_takes_long_has_the_time_for_it(
+    monkeypatch: pytest.MonkeyPatch, other: Doing, slow_first: bool
+) -> None:
+    """It is cut off where another replica may be faster, and not once the others have had their turn."""
+    slow = answering(after=20.0)
+    for _ in range(20):  # breaks are random
+        world = World(monkeypatch, *([slow, other] if slow_first else [other, slow]))
+        found, seconds = world.read()
+        assert found == {}
+        assert seconds < 20 + SILENT_SECONDS + 2.0
+
+
+def test_a_change_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be half done; only its share of the time ends it."""
+    world = World(monkeypatch, answering(after=10.0), answering())
+    assert world.run(world.session.change("POST", "/v1/flush", {})) == ({}, 10.0)
+    assert not world.sent_to("http://b")
+
+
+def test_nothing_is_asked_before_a_request_if_there_is_no_other_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, dead)
+    error, _ = world.read()
+    assert isinstance(error, ServiceUnavailable)
+    assert set(world.sent_to("http://a")) == {"/v1/stats"}
+
+
+def test_a_change_that_was_not_sent_may_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replica did not even say that it is alive, so that it cannot have made the change."""
+    world = World(monkeypatch, hung, answering())
+    world.session.about = {"receipts": False}
+    world.read()
+    world.now += 1.0
+    assert world.run(world.session.change("POST", "/v1/flush", {}))[0] == {}
+    assert world.sent_to("http://a") == ["/v1/stats", "/v1/health"]
+
+
+def test_a_replica_is_not_asked_for_an_epoch_when_it_shows_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait until it has caught up."""
+    world = World(monkeypatch, hung, answering(**{EPOCH: "7"}))
+    world.run(world.session.change("POST", "/v1/flush", {}))  # a fails
+    world.now += 1.0
+
+    def pages() -> Call[None]:
+        yield from world.session.get("/v1/items")
+        world.now += 2.0
+        yield from world.session.get("/v1/items")
+
+    world.run(world.session.in_order(pages()))
+    asked = [attempt.request for attempt in world.sent if attempt.request.path == "/v1/health"]
+    assert len(asked) == 2
+    assert not any(AT_LEAST in request.headers for request in asked)
+
+
+@pytest.mark.parametrize("refusal", [(429, "Busy"), (503, "Behind")], ids=["busy", "behind"])
+def test_one_that_is_busy_or_behind_is_not_broken(monkeypatch: pytest.MonkeyPatch, refusal: tuple[int, str]) -> None:
+    """It rests for as long as it asks, however often it does, and is not asked whether it is alive."""
+    world = World(monkeypatch, answering(*refusal, **{"Retry-After": "1"}), answering())
+    for _ in range(10):
+        for _ in range(2):  # one of which begins with it
+            assert world.read() == ({}, 0.0)
+        world.now += 1.0
+    assert world.sent_to("http://a") == ["/v1/stats"] * 10
+    world.doing["http://a"] = answering(*refusal)
+    world.sent.clear()
+    for _ in range(10):
+        world.read()
+    assert len(world.sent_to("http://a")) == 5, "it did not ask for a rest"
+
+
+@KINDS
+def test_one_of_two_services_hangs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(session, "HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr(replicas, "FIRST_BREAK", 0.05)
+    index, X = LiveIndex(n_bits=8), np.eye(6, dtype=np.float32)
+    index.add(None, X)
+    hangs, ends, hung_up = threading.Event(), threading.Event(), list[str]()
+
+    def one_way(asked: Asked) -> Reply:
+        if not hangs.is_set():
+            return forwarding(url, asked)
+        hung_up.append(asked.path)
+        ends.wait(60)
+        return Reply(0)
+
+    with ExitStack() as stack:
+        url = stack.enter_context(background(index))
+        urls = [stack.enter_context(serving(one_way)), url]
+        stack.callback(ends.set)
+        if kind == "sync":
+            there: Any = stack.enter_context(onlinehash.connect(urls))
+        else:
+            runner = stack.enter_context(asyncio.Runner())
+            there = Blocking(runner, runner.run(_connected(urls)))
+            stack.callback(there.close)
+        there.find(X[0], 1)  # which compiles kernels
+        hangs.set()
+        while len(hung_up) < 4:
+            began = time.monotonic()
+            assert there.find(X[3], 1).ids.tolist() == [3]
+            assert time.monotonic() - began < 5, "a third of its share of the time"
+        assert sum(path != HEALTH.path for path in hung_up) == 1
+
+
+async def _connected(urls: list[str]) -> Any:
+    return await onlinehash.connect_async(urls)
 
 
 def test_all_failing_is_one_sentence_that_names_all() -> None:

@@ -12,7 +12,7 @@ from onlinehash import checks
 from onlinehash.client.calls import Calls, look_alike
 from onlinehash.client.connection import AsyncConnection
 from onlinehash.client.session import Call, Session
-from onlinehash.index.api import Id, VectorIndex, Vectors
+from onlinehash.index.api import Capability, Id, VectorIndex, Vectors
 from onlinehash.learners.update import Update
 
 #: Seconds between two checks whether a refresh has ended.
@@ -45,9 +45,10 @@ class AsyncRemoteRefresh:
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
 
-        Without a timeout it waits as long as any other call of the connection.
+        Without a timeout it waits as long as any other call of the connection. A timeout may be longer than that: the
+        service is asked now and then, and only each request has to keep the connection's limit.
         """
-        end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        end = time.monotonic() + (self._longest if timeout is None else timeout)
         while not (finished := await self._finished()) and not self._cancelled and time.monotonic() < end:
             await asyncio.sleep(LOOK_EVERY)
         return finished
@@ -105,6 +106,11 @@ class AsyncRemoteIndex:
     `await index.ids`, `await index.behind`. `n_bits` and `n_models` are known at once. In place of `len(index)`,
     `id in index` and `for id in index` there are `await index.count()`, `await index.contains(id)` and
     `async for id in index`. Any number of tasks of one event loop may use it.
+
+    Known at once are also `url`, `path`, `capabilities`, `supports`, `embedder` and `embedded_by`. It lacks the names
+    that only raise `NotSupported` in a `RemoteIndex`: `backup`, `reload`, `view`, `once`, `receipt`, `group_commit`,
+    `positions`, `reached`, `put_position`, `learner`, `taught`, `has_shared_learner`, `is_learning`, `sample`,
+    `recent_pairs` and `clock`.
 
     Examples
     --------
@@ -211,6 +217,32 @@ class AsyncRemoteIndex:
         if before is None:
             return None
         return AsyncRemoteRefresh(self._connection, self._calls, before, self._session.timeout)
+
+    # ------------------------------------------------------------------------------------------------ as any remote one
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this index can do beyond the methods that all of them have: nothing."""
+        return frozenset()
+
+    def supports(self, capability: Capability | str) -> bool:
+        """Whether this index has a capability."""
+        return capability in self.capabilities
+
+    @property
+    def embedder(self) -> None:
+        """None: the service has it."""
+        return None
+
+    @property
+    def embedded_by(self) -> None:
+        """None: the service knows."""
+        return None
+
+    @property
+    def path(self) -> None:
+        """None: a path would be one on the service's machine."""
+        return None
 
     # ------------------------------------------------------------------------------------------------ the connection
 

@@ -132,7 +132,8 @@ def _check_open(http: httpx.Client | httpx.AsyncClient) -> None:
 
 
 def _request(http: httpx.Client | httpx.AsyncClient, attempt: Attempt) -> httpx.Request:
-    request, timeout = attempt.request, _httpx().Timeout(attempt.seconds, connect=attempt.connect_seconds)
+    request = attempt.request
+    timeout = _httpx().Timeout(attempt.silent_seconds, connect=attempt.connect_seconds, pool=attempt.seconds)
     return http.build_request(
         request.method,
         attempt.url + request.path,

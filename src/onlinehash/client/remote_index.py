@@ -48,9 +48,10 @@ class RemoteRefresh:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
 
-        Without a timeout it waits as long as any other call of the connection.
+        Without a timeout it waits as long as any other call of the connection. A timeout may be longer than that: the
+        service is asked now and then, and only each request has to keep the connection's limit.
         """
-        end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        end = time.monotonic() + (self._longest if timeout is None else timeout)
         while not (finished := self._finished) and not self._cancelled and time.monotonic() < end:
             time.sleep(LOOK_EVERY)
         return finished

@@ -37,6 +37,11 @@ TRY_AGAIN = (429, 502, 503)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 #: Seconds to wait for a connection to a replica if there are others to ask.
 CONNECT_SECONDS = 2.0
+#: Seconds for which a replica may be silent during a read if there are others to ask. A search takes milliseconds, but
+#: a replica that is behind waits for two seconds (`follow_wait_s`) before it refuses: that must not look like a hang.
+SILENT_SECONDS = 2.5
+#: Seconds that a replica which was silent has to show that it is alive, before a request is sent to it.
+HEALTH_SECONDS = 1.0
 
 #: The value of a query parameter.
 Parameter = str | int | float | bool
@@ -56,13 +61,22 @@ class Request(NamedTuple):
     is_long: bool = False
 
 
+#: Asks whether a process answers at all. `/v1/ready` would ask too much: a replica whose disk is full is not ready and
+#: answers searches, and a reader asks its writer first.
+HEALTH = Request("GET", "/v1/health", {"Accept": JSON})
+
+
 class Attempt(NamedTuple):
-    """Send this request to this replica; the answer must be here in so many seconds, the connection in fewer."""
+    """Send this request to this replica; the answer must be here in so many seconds, the connection in fewer.
+
+    `silent_seconds` is how long nothing at all may come, before the answer or within it.
+    """
 
     url: str
     request: Request
     seconds: float
     connect_seconds: float
+    silent_seconds: float
 
 
 class Pause(NamedTuple):
@@ -92,6 +106,11 @@ class Failure(NamedTuple):
     problem: str
     may_have_arrived: bool = True
     is_of_replica: bool = True
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the request was sent and the time was up."""
+        return self.may_have_arrived and not self.problem
 
 
 Call: TypeAlias = Generator[Attempt | Pause, Answer | Failure | None, T]
@@ -204,6 +223,9 @@ class Session:
             except StopIteration as end:
                 found: T = end.value
                 return found
+            if isinstance(step, Attempt) and step.request is HEALTH:  # it must not wait for a replica to catch up
+                outcome = yield step
+                continue
             if isinstance(step, Attempt) and seen and not step.request.is_change:
                 at_least = max(seen, int(step.request.headers.get(AT_LEAST, 0)))
                 headers = {**step.request.headers, AT_LEAST: str(at_least)}
@@ -241,18 +263,24 @@ class Session:
 
     def _send(self, request: Request) -> Call[Answer]:
         """The response to a request, from whichever replica gives one; they are asked in turn, in several rounds."""
-        deadline = time.monotonic() + self.timeout
+        deadline, slow = time.monotonic() + self.timeout, set[Replica]()
         for n_rounds in itertools.count():
             waits = []
             asked = self._replicas.in_turn()
+            asked.sort(key=slow.__contains__)  # the last one has all the time that is left
             for position, replica in enumerate(asked):
-                outcome = yield self._attempt(request, replica, len(asked) - position, deadline)
+                began = time.monotonic()
+                outcome = yield from self._attempt(request, replica, len(asked) - position, deadline)
                 if isinstance(outcome, Answer) and outcome.status not in TRY_AGAIN:
                     replica.works()
                     return self._checked(outcome, replica)
                 error, wait, may_have_arrived = self._judged(outcome, replica)
-                if not isinstance(outcome, Failure) or outcome.is_of_replica:
-                    replica.fails(wait)
+                if isinstance(outcome, Answer) and _is_sound(outcome):
+                    replica.works(wait)
+                elif isinstance(outcome, Answer) or outcome.is_of_replica:
+                    replica.fails(began, wait, is_silent=isinstance(outcome, Failure))
+                if isinstance(outcome, Failure) and outcome.is_late:
+                    slow.add(replica)
                 waits.append(wait)
                 if time.monotonic() >= deadline or (request.is_change and may_have_arrived and not self._keeps_keys):
                     raise error
@@ -263,19 +291,33 @@ class Session:
             yield Pause(pause)
         raise AssertionError("rounds never end by themselves")
 
-    def _attempt(self, request: Request, replica: Replica, n_left: int, deadline: float) -> Attempt:
-        """Each replica that is left to ask gets an equal share of the time, unless the request itself is long."""
-        left = max(deadline - time.monotonic(), 0.001)
-        share = left if request.is_long else left / n_left
-        return Attempt(replica.url, request, share, share if n_left == 1 else min(share, CONNECT_SECONDS))
+    def _attempt(
+        self, request: Request, replica: Replica, n_left: int, deadline: float
+    ) -> Generator[Attempt, Answer | Failure | None, Answer | Failure]:
+        """What comes of a request at a replica. One that was silent is first asked whether it is alive.
 
-    def _judged(self, outcome: Answer | Failure | None, replica: Replica) -> tuple[OnlineHashError, float, bool]:
+        Each replica that is left to ask gets an equal share of the time, unless the request itself is long. The last
+        one may use it all; any other must not be silent for long, if the request is a read.
+        """
+        if replica.was_silent and len(self._replicas) > 1:
+            seconds = min(HEALTH_SECONDS, _left(deadline) / (n_left + 1))
+            outcome = yield Attempt(replica.url, HEALTH, seconds, seconds, seconds)
+            if isinstance(outcome, Failure):  # whatever it answers, it is alive, and the request gets its own answer
+                return outcome._replace(problem=outcome.problem or "no answer", may_have_arrived=False)
+        left = _left(deadline)
+        share = left if request.is_long else left / n_left
+        connect = share if n_left == 1 else min(share, CONNECT_SECONDS)
+        silent = share if n_left == 1 or request.is_change else min(share, SILENT_SECONDS)
+        outcome = yield Attempt(replica.url, request, share, connect, silent)
+        assert outcome is not None
+        return outcome
+
+    def _judged(self, outcome: Answer | Failure, replica: Replica) -> tuple[OnlineHashError, float, bool]:
         """What failed, the seconds that the replica wants to be left alone, and whether a change may have been made."""
         if isinstance(outcome, Answer):
             error = answers.error_of(outcome.status, outcome.content, replica.url)
             is_unsure = outcome.status == 502 or answers.name_of(outcome.content) == ServiceUnavailable.__name__
             return error, answers.seconds_to_wait(outcome.headers.get("Retry-After")), is_unsure
-        assert isinstance(outcome, Failure)
         problem = outcome.problem or f"no answer within {self.timeout:g} seconds"
         message = f"the service at {self.url} gave {problem}; start it, or check the URL."
         return ServiceUnavailable(message), 0.0, outcome.may_have_arrived
@@ -303,6 +345,16 @@ class Session:
         if not isinstance(found, dict):
             raise answers.foreign(answer.status, self.url)
         return found
+
+
+def _left(deadline: float) -> float:
+    """The seconds until then; never zero, which would mean no limit."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
+def _is_sound(refusal: Answer) -> bool:
+    """Whether a replica that wants a request later works as it should: it is only busy, or a little behind."""
+    return refusal.status == 429 or answers.name_of(refusal.content) == "Behind"
 
 
 def _encoded(body: Mapping[str, object]) -> tuple[bytes, str]:

@@ -5,7 +5,9 @@
 It starts a PostgreSQL server of its own and fills an index in it and one in a folder with the same items, codes of 64
 bits. `onlinehash serve` serves both; searches for k = 10 are sent to them in turn, over 16 connections, and printed is
 the ratio of what they answer a second. The answers of both are compared. Then two replicas are searched at once; where
-there are no more cores than processes, the cores are the limit.
+there are no more cores than processes, the cores are the limit. Filters that one item in 50 passes, one in 1,000, and
+one of all are sent one after the other: the first request with a filter, the median of the next ones, and the median of
+those that each come after a change of a payload.
 
 The lag is measured while another process adds items, in so many changes a second as a service would make of them: from
 when the change was recorded, just before its commit, to when a replica that searches nothing else shows it.
@@ -14,6 +16,7 @@ when the change was recorded, just before its commit, to when a replica that sea
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import sys
@@ -39,6 +42,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the server is that of the 
 from tests.servers import PostgresServer
 
 BATCH, CONNECTIONS = 10_000, 16
+#: What is asked for with filters, by requests one after the other.
+FILTERS, REQUESTS = {"of_50": 7, "of_1000": 7, "number": 77}, 10
 #: Changes a second into which a service puts additions that come at the same time.
 CHANGES = 100
 
@@ -57,6 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, PostgresServer() as server:
         fill(items, int(options.n), Path(folder) / "items", server.address())
         rows = [searches(items, Path(folder) / "items", server.address(), options)]
+        rows += filtered(items, Path(folder) / "items", server.address())
         rows.append(lag(items, server.address(), options.additions, 2 * options.seconds))
     common.write_json(rows, options.json)
 
@@ -74,7 +80,9 @@ def fill(items: Items, n: int, folder: Path, address: str) -> None:
         start = time.perf_counter()
         with make() as index:
             for begin in range(0, n, BATCH):
-                index.add(None, items.batch(begin, min(BATCH, n - begin)))
+                end = min(begin + BATCH, n)
+                payloads = [{"of_50": i % 50, "of_1000": i % 1000, "number": i} for i in range(begin, end)]
+                index.add(None, items.batch(begin, end - begin), payloads=payloads)
         print(f"{n:,} items into {name}: {time.perf_counter() - start:.1f} s", flush=True)
 
 
@@ -118,6 +126,46 @@ def searches(items: Items, folder: Path, address: str, options: argparse.Namespa
     print(f"two replicas answer {best['two replicas'] / best['replica']:.2f} times what one does; they and two senders "
           f"share {os.cpu_count()} cores")  # fmt: skip
     return {"rates": rates, "cpu": cpu, "ratio": of_folder, "ratios": ratios}
+
+
+# ------------------------------------------------------------------ filters
+
+
+def filtered(items: Items, folder: Path, address: str) -> list[dict[str, Any]]:
+    """Milliseconds of a search and of a find with a filter, by each service."""
+    rows = []
+    bodies = [orjson.loads(body) for body in items.searches(REQUESTS)]
+    served = {
+        name: Served([sys.executable, "-m", "onlinehash", "serve", where, "--json"])
+        for name, where in (("folder", str(folder)), ("replica", address))
+    }
+    try:
+        for route, (field, value) in itertools.product(("search", "find"), FILTERS.items()):
+            where = {field: value if route == "search" else value + 1}  # new to both
+            asked = [request("POST", f"/v1/{route}", orjson.dumps(body | {"where": where})) for body in bodies]
+            answers = dict[str, list[Any]]()
+            for name, one in served.items():
+                times = dict[str, list[float]]()
+                for number, data in enumerate([*asked, *asked]):
+                    if number >= len(asked):
+                        change = orjson.dumps({"ids": [number], "payloads": [{field: -1}]})
+                        changed = orjson.loads(asked_once(one.port, request("PATCH", "/v1/items", change)))
+                        assert "error" not in changed, changed
+                    begin = time.perf_counter()
+                    answer = orjson.loads(asked_once(one.port, data))
+                    took = 1e3 * (time.perf_counter() - begin)
+                    kind = "first" if number == 0 else "next" if number < len(asked) else "after a change"
+                    times.setdefault(kind, []).append(took)
+                    answers.setdefault(name, []).append(answer["ids"])
+                row = {"route": route, "where": where, "service": name}
+                rows.append(row | {kind: median(values) for kind, values in times.items()})
+                shown = ", ".join(f"{kind} {rows[-1][kind]:.1f} ms" for kind in times)
+                print(f"{route} where {field} = {where[field]}, {name}: {shown}", flush=True)
+            assert answers["folder"] == answers["replica"]
+    finally:
+        for one in served.values():
+            one.stop()
+    return rows
 
 
 # ------------------------------------------------------------------ lag

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.stores import creation, deltas
-from onlinehash.stores.backend import FOREVER, Backend, Change, Found, Head, Layout, News, Rows, StoredCodes
+from onlinehash.stores.backend import FOREVER, Backend, Carried, Change, Found, Head, Layout, News, Rows, StoredCodes
 from onlinehash.stores.deltas import Added, Delta, Ended, Rewound, Step
 
 
@@ -186,6 +186,20 @@ class MemoryBackend(Backend):
         edges = np.cumsum([0, *self.layout.groups]) // 8
         return int(min(differ[start:stop].sum() for start, stop in pairwise(edges)))
 
+    has_filters = True
+
+    def admitted(self, epoch: int, tests: dict[str, Any], first: int, stop: int) -> Carried:
+        self._reading("admitted")
+        rows = [row for row in list(self.tables.items) if row.lives(epoch) and first <= row.place < stop]
+        return _carried(rows)
+
+    def changed(self, epoch: int, since: int, stop: int, limit: int, *, by_birth: bool = False) -> Carried:
+        self._reading("changed")
+        rows = list(self.tables.items)
+        ended = {row.place for row in rows if by_birth or since < row.died <= epoch}
+        rows = [row for row in rows if row.lives(epoch) and row.born > since and row.place < stop]
+        return _carried([row for row in rows if row.place in ended][:limit])
+
     # ------------------------------------------------------------------ following
 
     has_deltas = has_receipts = True
@@ -306,6 +320,10 @@ class MemoryChange(Change):
         self._tables.deltas.append((self.head.epoch, head.epoch, deltas.to_bytes(self.steps)))
         self._write("put_head").head = json.dumps(head)
         self.is_put = True
+
+
+def _carried(rows: list[Row]) -> Carried:
+    return Carried(np.array([row.place for row in rows], np.int64), [row.payload for row in rows])
 
 
 def _ending(row: Row, died: int) -> Row:

@@ -253,6 +253,48 @@ def test_a_ranking_has_all_that_pass_a_filter(
     assert any(eager) == (search == "multi")
 
 
+def test_a_ranking_is_planned_for_all_of_it(stock_home: Home) -> None:
+    """A plan for its first tenth, as of any cursor, took half a minute where codes are on other servers."""
+    codes = clustered(ONE, N)
+    with filled(stock_home, ONE, codes, "scan") as backend, connect(stock_home.address) as connection:
+        ranked = backend._searching.ranked(connection, codes[1], NOW, {})
+        next(ranked)
+        assert connection.execute("SHOW cursor_tuple_fraction").fetchone() == ("1",)
+        del ranked
+        assert connection.execute("SHOW cursor_tuple_fraction").fetchone() == ("0.1",)
+
+
+def test_payloads_are_filtered_where_they_are(home: Home) -> None:
+    codes = clustered(ONE, N)
+    with filled(home, ONE, codes) as backend:
+        found = backend.admitted(NOW, {"colour": [("in", ["blue"])], "size": [("<", 4)]}, 50, 700)
+        living = [place for place in range(50, 700) if place % 7]
+        passing = [place for place in living if place % 5 and place % 3 == 0 and place % 10 < 4]
+        assert sorted(found.places.tolist()) == passing
+        assert found.payloads == [_payload(place) for place in found.places.tolist()]
+        assert sorted(backend.admitted(NOW, {}, 50, 700).places.tolist()) == living
+
+
+def test_changed_payloads_are_found_by_what_ended_or_by_birth(home: Home) -> None:
+    codes = clustered(ONE, N)
+    with filled(home, ONE, codes) as backend:
+        for epoch in (NOW + 1, NOW + 2):
+            some = np.arange(epoch, N, 40)
+            with backend.changing() as change:
+                change.end_items(epoch, some)
+                added = some[some % 7 > 0]  # what was removed stays so
+                vectors, payloads = np.zeros((len(added), 1), np.float32), [f'{{"epoch": {epoch}}}'] * len(added)
+                change.add_items(epoch, added, _ids(added), vectors, payloads)
+                change.put_head(Head(epoch, {}))
+        for by_birth in (False, True):
+            for epoch, since in ((NOW + 2, NOW), (NOW + 2, NOW + 1), (NOW + 1, NOW), (NOW, NOW)):
+                found = backend.changed(epoch, since, 500, 100, by_birth=by_birth)
+                changed = {place: by for by in range(since + 1, epoch + 1) for place in range(by, 500, 40) if place % 7}
+                carried = dict(zip(found.places.tolist(), found.payloads, strict=True))
+                assert carried == {place: f'{{"epoch": {by}}}' for place, by in changed.items()}
+            assert len(backend.changed(NOW + 2, NOW, N, 3, by_birth=by_birth).places) == 3
+
+
 # ------------------------------------------------------------------ approximate modes
 
 

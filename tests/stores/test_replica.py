@@ -17,7 +17,7 @@ from onlinehash.live.receipts import MadeAlready
 from onlinehash.serve.changes import Changes, Retry
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
-from onlinehash.stores import deltas
+from onlinehash.stores import deltas, filtered
 from onlinehash.stores import index as stores
 from onlinehash.stores import replica as replicas
 from onlinehash.stores.deltas import Added, Ended, Rewound
@@ -213,10 +213,12 @@ def test_rows_that_are_purged_below_a_search(monkeypatch: pytest.MonkeyPatch) ->
         assert n_late >= 4
 
 
+@pytest.mark.parametrize("has_filters", [True, False])
 def test_a_filter_that_few_pass_is_answered_by_the_database(
-    pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[StoreIndex, StoreIndex], has_filters: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replicas, "AMONG", (3, 6))
+    monkeypatch.setattr(filtered, "AMONG", (3, 6))
+    monkeypatch.setattr(MemoryBackend, "has_filters", has_filters)
     writer, reader = pair
     writer.add(range(40), rows(40), [{"n": i} for i in range(40)])
     reader.reload()

@@ -79,6 +79,13 @@ class Rows(NamedTuple):
     codes: np.ndarray  # uint8 (n, n_bytes)
 
 
+class Carried(NamedTuple):
+    """Payloads by place, in no order."""
+
+    places: np.ndarray  # int64
+    payloads: list[str | None]
+
+
 class News(NamedTuple):
     """The head, and what changes did to codes on the way to it, as far as that is still kept."""
 
@@ -168,6 +175,8 @@ class Backend(ABC):
     has_snapshots: bool = False
     #: Whether `news`, `stored_codes` and `listening` are there, so that a process can keep all codes in memory.
     has_deltas: bool = False
+    #: Whether `admitted` and `changed` are there, so that who has all codes need not ask for a ranking.
+    has_filters: bool = False
     #: Whether `Change.put_receipt` and `receipt` are there.
     has_receipts: bool = False
 
@@ -250,6 +259,20 @@ class Backend(ABC):
 
         `tests` are those of `live.filters.checked`. All items that pass are there; a backend may leave out others.
         """
+
+    def admitted(self, epoch: int, tests: dict[str, Any], first: int, stop: int) -> Carried:
+        """What the items from a place on carry, up to another one, which is not among them.
+
+        All that pass are there, as in `ranked`; a backend may leave out others.
+        """
+        raise NotSupported("this database does not filter items by itself.")
+
+    def changed(self, epoch: int, since: int, stop: int, limit: int, *, by_birth: bool = False) -> Carried:
+        """What those items carry whose rows are younger than the epoch `since`, at places before `stop`.
+
+        They are found by the rows that ended since or, where these may be gone, by birth, which may take longer.
+        """
+        raise NotSupported("this database does not filter items by itself.")
 
     def news(self, after: int) -> News:
         """The head as it is now, and the deltas of later epochs than this one that are kept, in their order."""

@@ -48,11 +48,12 @@ from onlinehash.live.refresher import Refresh, Refresher, newest_version
 from onlinehash.live.transaction import REFUSALS
 from onlinehash.stores import recode
 from onlinehash.stores.backend import Backend
+from onlinehash.stores.filtered import Ranking
 from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, Pending, State
 from onlinehash.stores.reader import Gone, Reader, matrix_of
 from onlinehash.stores.recode import Ahead, Recoded, Recoder, Task, is_claimed
-from onlinehash.stores.replica import Followed, Ranking, Replica
+from onlinehash.stores.replica import Followed, Replica
 from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
 from onlinehash.stores.transaction import Draft, StoreGroup, StoreTransaction
@@ -445,7 +446,7 @@ class StoreIndex(LearnerIndex):
 
     def _search_here(self, followed: Followed, encoder: Encoder, filter: Filter) -> Search:
         backend = self._reader.backend
-        return Search(backend, followed.moment, encoder, filter, Ranking(followed, backend).ranked)
+        return Search(backend, followed.moment, encoder, filter, Ranking(followed, backend, filter).passing)
 
     def _check_followed(self, followed: Followed) -> Encoder:
         if followed.view.encoder is None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,16 +27,15 @@ from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.table import MANY_ITEMS
-from onlinehash.stores.backend import ERA, Backend, Found, Head, Layout
+from onlinehash.stores.backend import ERA, Backend, Head, Layout
 from onlinehash.stores.deltas import Added, Delta, Ended, Rewound, Step
-from onlinehash.stores.ids import ids_of, texts_of
+from onlinehash.stores.filtered import Filters
+from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, State
 from onlinehash.stores.reader import ATTEMPTS, Gone, Reader, too_busy
 
 #: Seconds after which a replica looks at the head though it heard nothing, and after which it tries again if it failed.
 LISTEN_SECONDS, RETRY_SECONDS = 0.5, 0.2
-#: How many of the nearest are looked at in turn for those that pass a filter, before the database ranks all.
-AMONG = (256, 2048, 16_384)
 
 T = TypeVar("T")
 
@@ -49,6 +48,7 @@ class Followed(NamedTuple):
     moment: Moment
     view: Index
     room: np.ndarray  # of all positions, and as much more as the next items may take
+    filters: Filters  # what is known of them, in any moment since all codes were read
 
     @property
     def places(self) -> np.ndarray:
@@ -162,7 +162,7 @@ class Replica:
             for delta in deltas:
                 draft.take(delta)
             draft.finish()
-            self._publish(moment, draft.view, draft.room)
+            self._publish(Followed(moment, draft.view, draft.room, self._current.filters))
         except Gone:  # the encoder was replaced once more meanwhile
             return False
         except Exception as error:
@@ -180,16 +180,16 @@ class Replica:
                 if not self._backend.has_snapshots and not self._reader.are_all_there(moment):
                     continue
                 self._next, self._seen = later, begun
-                self._publish(moment, view, places)
+                self._publish(Followed(moment, view, places, Filters()))
                 self.full_reads += 1
                 return
         raise too_busy()
 
-    def _publish(self, moment: Moment, view: Index, room: np.ndarray) -> None:
+    def _publish(self, followed: Followed) -> None:
         with suppress(Gone, OnlineHashError):  # so that nobody has to wait for those that may be asked for
-            self._reader.encoders(moment.state.versions)
+            self._reader.encoders(followed.moment.state.versions)
         with self._changed:
-            self._current = Followed(moment, view, room)
+            self._current = followed
             self._changed.notify_all()
 
     # ------------------------------------------------------------------------------------------------ the thread
@@ -387,39 +387,3 @@ def _read(backend: Backend, moment: Moment, encoder: Encoder | None) -> tuple[In
     if encoder is not None and len(joined.places) != moment.state.n:
         raise Gone
     return _index(joined, layout, moment.state, encoder), joined.places, later
-
-
-class Ranking:
-    """What `Search` asks a backend for, from the codes in memory; only payloads come from the database."""
-
-    def __init__(self, followed: Followed, backend: Backend) -> None:
-        self._followed, self._backend, self.layout = followed, backend, backend.layout
-
-    def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
-        """Items in the order of (distance, place), with their payloads."""
-        seen = list[Found]()
-        for k in AMONG:
-            found = self._nearest(code, k)
-            yield from self._with_payloads(found[len(seen) :], epoch)
-            seen = found
-            if len(found) < k:
-                return
-        known = {item.place for item in seen}
-        yield from (item for item in self._backend.ranked(code, epoch, tests) if item.place not in known)
-
-    def _nearest(self, code: np.ndarray, k: int) -> list[Found]:
-        view, places = self._followed.view, self._followed.places
-        distances, positions = view.nearest(self._codes(code), k)
-        ids = texts_of(view.items.ids.at(positions[0]))
-        return [Found(*item) for item in zip(distances[0].tolist(), places[positions[0]].tolist(), ids, strict=True)]
-
-    def _codes(self, code: np.ndarray) -> Codes:
-        return Codes.from_rows(code[None], self.layout.n_bits, self.layout.n_models)
-
-    def _with_payloads(self, found: list[Found], epoch: int) -> Iterator[Found]:
-        rows = self._backend.rows(epoch, np.array([item.place for item in found], np.int64))
-        if len(rows.places) != len(found):
-            raise Gone
-        payloads = dict(zip(rows.places.tolist(), rows.payloads, strict=True))
-        for item in found:
-            yield item._replace(payload=payloads[item.place])

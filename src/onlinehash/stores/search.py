@@ -28,8 +28,8 @@ AT_ONCE, AT_MOST = 256, 8192
 class Search:
     """Searches of the items of one moment, among those that a filter admits.
 
-    ranked : function, default=backend.ranked
-        Gives items with their payloads in the order of (distance, place).
+    passing : function of a code, optional
+        Gives the items that the filter admits in the order of (distance, place). By default the backend ranks them.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class Search:
         moment: Moment,
         encoder: Encoder,
         filter: Filter | None,
-        ranked: Callable[[np.ndarray, int, dict[str, Any]], Iterator[Found]] | None = None,
+        passing: Callable[[np.ndarray], Iterator[Found]] | None = None,
     ) -> None:
         self._backend, self._moment, self._filter = backend, moment, filter
-        self._ranked = ranked or backend.ranked
+        self._passing_here = passing
         n_bits, n_models, fusion = backend.layout
         codes = Codes.from_rows(np.empty((0, backend.layout.n_bytes), np.uint8), n_bits, n_models)
         self._gate = FlatIndex(codes, fusion=fusion, encoder=encoder)  # without items; knows what may be asked
@@ -95,13 +95,22 @@ class Search:
 
     def _passing(self, code: np.ndarray, filter: Filter) -> Generator[Found]:
         """Items that a filter admits, in the order of (distance, insertion)."""
-        ranked = self._ranked(code, self._moment.epoch, filter.tests) if self._moment.state.n else iter(())
-        n = AT_ONCE
-        while some := list(islice(ranked, n)):
-            filter.check()
-            admitted = Payloads([found.payload for found in some]).mask(filter)
-            yield from (found for found, passes in zip(some, admitted.tolist(), strict=True) if passes)
-            n = min(2 * n, AT_MOST)
+        if self._moment.state.n == 0:
+            return
+        if self._passing_here is not None:
+            yield from self._passing_here(code)
+        else:
+            yield from last_word(self._backend.ranked(code, self._moment.epoch, filter.tests), filter)
+
+
+def last_word(ranked: Iterator[Found], filter: Filter) -> Generator[Found]:
+    """Those of a ranking that really pass a filter, by their payloads."""
+    n = AT_ONCE
+    while some := list(islice(ranked, n)):
+        filter.check()
+        admitted = Payloads([found.payload for found in some]).mask(filter)
+        yield from (found for found, passes in zip(some, admitted.tolist(), strict=True) if passes)
+        n = min(2 * n, AT_MOST)
 
 
 def _hits(found: list[Found], state: State, shape: tuple[int, ...]) -> Hits:

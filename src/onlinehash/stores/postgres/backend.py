@@ -16,7 +16,7 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News, Rows, StoredCodes
+from onlinehash.stores.backend import Backend, Carried, Change, Coded, Found, Head, News, Rows, StoredCodes
 from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
 from onlinehash.stores.postgres.connections import Connection, planned
@@ -254,6 +254,16 @@ class PostgresBackend(Backend):
     def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         with self._reading() as connection:
             yield from self._searching.ranked(connection, code, epoch, tests)
+
+    has_filters = True
+
+    def admitted(self, epoch: int, tests: dict[str, Any], first: int, stop: int) -> Carried:
+        with self._reading() as connection:
+            return self._searching.admitted(connection, epoch, tests, first, stop)
+
+    def changed(self, epoch: int, since: int, stop: int, limit: int, *, by_birth: bool = False) -> Carried:
+        with self._reading() as connection:
+            return self._searching.changed(connection, epoch, since, stop, limit, by_birth)
 
     # ------------------------------------------------------------------------------------------------ following
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.stores.backend import Found, Layout
+from onlinehash.stores.backend import FOREVER, Carried, Found, Layout
 from onlinehash.stores.postgres import buckets, conditions, multi_index, pgvector
 from onlinehash.stores.postgres.buckets import Buckets
 from onlinehash.stores.postgres.chunks import Chunks, bit_texts
@@ -35,6 +35,10 @@ _TOGETHER = 16
 _LOOK_UPS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "jit": "off"}
 #: Rows shall be sorted where they are, as nobody tells the planner how many there are.
 _ELSEWHERE = {"enable_sort": "off"}
+
+#: A ranking is read to its end more often than not, and rows are few or many whatever the planner believes: a plan for
+#: the first tenth of them looks up codes one by one, which takes minutes where they are on other servers.
+_TO_THE_END = {"cursor_tuple_fraction": "1"}
 
 #: For each query, by its number, the values to look up of each chunk.
 Keys = dict[int, list[list[int]]]
@@ -87,6 +91,21 @@ class Searching:
             if len(found) < k:
                 return
         yield from self._all_ranked(connection, code, epoch, tests, seen[-1:])
+
+    def admitted(self, connection: Connection, epoch: int, tests: dict[str, Any], first: int, stop: int) -> Carried:
+        """What items at some places carry; some that a filter does not admit are left out."""
+        condition, parameters = conditions.condition(tests)
+        which = f"place >= %s AND place < %s AND {condition}"
+        return self._carried(connection, which, [first, stop, *parameters], epoch)
+
+    def changed(self, connection: Connection, epoch: int, since: int, stop: int, limit: int, by_birth: bool) -> Carried:
+        """What items carry whose rows are younger than an epoch."""
+        which, values = "born > %s AND place < %s", [since, stop]
+        if not by_birth:
+            ended = f"SELECT place FROM {self._items} WHERE died > %s AND died <= %s AND died < {FOREVER}"
+            which, values = f"place = ANY(ARRAY({ended})) AND {which}", [since, epoch, *values]
+        with planned(connection, _LOOK_UPS):
+            return self._carried(connection, which, values, epoch, limit)
 
     # ------------------------------------------------------------------------------------------------ look-ups
 
@@ -199,6 +218,16 @@ class Searching:
         for item in found:
             yield item._replace(payload=payloads.get(item.place))
 
+    def _carried(
+        self, connection: Connection, which: str, values: list[Any], epoch: int, limit: int | None = None
+    ) -> Carried:
+        found = connection.execute(
+            f"SELECT place, payload FROM {self._items} WHERE {which} AND {counts()} LIMIT %s",
+            [*values, epoch, epoch, limit],
+            binary=True,
+        ).fetchall()
+        return Carried(np.array([place for place, _ in found], np.int64), [payload for _, payload in found])
+
     def _all_ranked(
         self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any], after: list[Found]
     ) -> Iterator[Found]:
@@ -212,7 +241,7 @@ class Searching:
             f"WHERE {behind} ORDER BY 1, 2"
         )
         values = [*bit_texts(self._layout, code), epoch, epoch, epoch, epoch, *parameters]
-        with connection.transaction(), connection.cursor("onlinehash_ranked") as cursor:
+        with planned(connection, _TO_THE_END), connection.cursor("onlinehash_ranked") as cursor:
             cursor.execute(statement, [*values, *(value for item in after for value in item[:2])])
             for row in cursor:
                 yield Found(*row)

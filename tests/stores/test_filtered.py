@@ -1,0 +1,305 @@
+"""Filters on an index that follows: the same as brute force, whatever is changed, and asked of the database once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, PostgresIndex, refresh
+from onlinehash.index.flat import FlatIndex
+from onlinehash.live import filters
+from onlinehash.live.payloads import Payloads
+from onlinehash.stores import filtered
+from onlinehash.stores import index as stores
+from onlinehash.stores.filtered import Filters
+from onlinehash.stores.index import StoreIndex
+from tests.stores.conftest import Home
+from tests.stores.memory_backend import MemoryBackend, Tables
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns
+
+WIDTH = 4
+VALUES: list[Any] = [
+    None, True, False, 0, 1, 1.0, 0.1, 7, -7, 2**53 + 1, 10**40, "red", "", "é", "a\0b", "\ud800", 'quote"', "50%_\\",
+    "\\u0000", [], [1, "red"], [[7]], [None], {}, {"b": "red"}, {"b": [7, "\0"]}, {"b": {"c": 1}},
+]  # fmt: skip
+FIELDS = ["a", "a.b", "é", 'x"\\%', "missing"]
+
+
+def vectors(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def payload(rng: np.random.Generator, n: int) -> dict[str, Any] | None:
+    """One with any of the fields, and a number that it shares with few others."""
+    if rng.random() < 0.1:
+        return None
+    chosen = {field: VALUES[rng.integers(len(VALUES))] for field in FIELDS[:4] if rng.random() < 0.6}
+    return chosen | {"n": n, "of_20": n % 20, "far": 0 if rng.random() < 0.97 else 1}
+
+
+def wheres(rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
+    """Some of any kind, and some that few pass or none."""
+
+    def condition() -> Any:
+        value = VALUES[rng.integers(len(VALUES))]
+        kind = rng.integers(8)
+        if kind == 0:
+            return {"exists": bool(rng.integers(2))}
+        if kind == 1:
+            return {"!=": value}
+        if kind == 2:
+            return {("<", "<=", ">", ">=")[rng.integers(4)]: (0, 5, 0.1, 2**60, "m")[rng.integers(5)]}
+        if kind == 3:
+            return {"in": [value, VALUES[rng.integers(len(VALUES))]]}
+        return [value] if isinstance(value, list | dict) else value
+
+    some = [{FIELDS[rng.integers(len(FIELDS))]: condition() for _ in range(rng.integers(1, 3))} for _ in range(n)]
+    return [*some, {"n": int(rng.integers(60))}, {"of_20": 7}, {"far": 1}, {"n": -1}, {"of_20": {">": 2}}]
+
+
+def check(reader: StoreIndex, writer: StoreIndex, held: list[tuple[int, Any]], where: Any, seed: int) -> None:
+    """The reader answers as a look at all payloads and codes does."""
+    reader.reload()
+    encoder, queries = writer.encoder, vectors(2, seed)
+    assert encoder is not None
+    texts = [None if one is None else json.dumps(one) for _, one in held]
+    mask, layout = Payloads(texts).mask(where), writer._reader.backend.layout
+    brute = FlatIndex(writer.codes, ids=[id for id, _ in held], fusion=layout.fusion, encoder=encoder)
+    for k in (3, 30):
+        found, expected = reader.search(queries, k, where), brute.search(queries, k, among=mask)
+        assert np.array_equal(found.ids, expected.ids), where
+        assert np.array_equal(found.distances, expected.distances)
+    radius = int(brute.search(queries[0], 12).distances[-1])
+    near: Any = reader.within(queries[0], radius, where)
+    assert np.array_equal(near.ids, brute.within(queries[0], radius, among=mask).ids)  # type: ignore[union-attr]
+    best, other = reader.find(queries, 3, where), writer.find(queries, 3, where)
+    assert np.array_equal(best.ids, other.ids)
+    assert np.array_equal(best.distances, other.distances)
+    assert set(best.ids.ravel().tolist()) <= {held[i][0] for i in np.flatnonzero(mask)}
+
+
+def check_program(writer: StoreIndex, reader: StoreIndex, seed: int, n_steps: int, n_wheres: int) -> None:
+    """Any changes, with the same filters and others between them."""
+    rng, numbers = np.random.default_rng(seed), itertools.count()
+    held: dict[int, Any] = {}
+
+    def add(n: int) -> None:
+        new = {number: payload(rng, number) for number in itertools.islice(numbers, n)}
+        writer.add(list(new), vectors(n, int(rng.integers(1000))), payloads=list(new.values()))
+        held.update(new)
+
+    add(60)
+    same = wheres(rng, n_wheres)
+    for step in range(n_steps):
+        for where in (*same, *wheres(rng, 1)):
+            check(reader, writer, list(held.items()), where, step)
+        some = rng.choice(list(held), int(rng.integers(1, 9)), replace=False).tolist()
+        for action in rng.permutation(5)[: rng.integers(1, 4)]:
+            if action == 0:
+                add(int(rng.integers(1, 12)))
+            elif action == 1:
+                held |= {id: payload(rng, int(rng.integers(60))) for id in some}
+                writer.update(some, payloads=[held[id] for id in some])
+            elif action == 2:
+                writer.update(some, vectors(len(some), step))
+            elif action == 3 and len(held) > 40:
+                writer.remove(some)
+                for id in some:
+                    del held[id]
+                some = list(held)[:2]
+            elif action == 4:
+                writer.learn_pairs(vectors(6, step), vectors(6, step + 9), np.arange(6) % 2 == 0)
+                writer.refresh()
+
+
+def learner(kind: str) -> Any:
+    if kind == "one":
+        return OnlineHashing(n_bits=12, burn_in=10, random_state=0)
+    return MultiModelOnlineHashing(n_bits=8, n_models=3, fusion=kind, burn_in=10, random_state=0)
+
+
+def opened(of: Tables, follow: bool = False) -> StoreIndex:
+    return StoreIndex(MemoryBackend(of), follow=follow)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few items are enough for all that is done where there are many."""
+    monkeypatch.setattr(filtered, "AMONG", (4, 12, 20))
+    monkeypatch.setattr(filtered, "WINDOW", 16)
+    monkeypatch.setattr(filtered, "CHANGED", 6)
+    monkeypatch.setattr(stores, "LEAST_DEAD", 20)
+
+
+@pytest.fixture
+def reads() -> Counter[str]:
+    """How often the reader has read what."""
+    return Counter()
+
+
+@pytest.fixture
+def pair(reads: Counter[str]) -> Iterator[tuple[StoreIndex, StoreIndex]]:
+    """An index that reads the tables, and one that follows them; both without waiting."""
+    of = Tables.create(learner("one"), refresh.by_hand())
+    with opened(of) as writer, opened(of, follow=True) as reader:
+        backend: Any = reader._reader.backend
+
+        def count(name: str) -> None:
+            reads[name] += 1
+
+        backend.before_read = count
+        yield writer, reader
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", ["one", "min", "sum"])
+@pytest.mark.parametrize("seed", range(2))
+def test_it_finds_what_brute_force_finds(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered, "MANY", 0 if seed else filtered.MANY)
+    of = Tables.create(learner(kind), refresh.by_hand())
+    with opened(of) as writer, opened(of, follow=True) as reader:
+        check_program(writer, reader, seed, n_steps=8, n_wheres=6)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", ["one", "min"])
+def test_it_finds_what_brute_force_finds_in_postgres(home: Home, kind: str) -> None:
+    options = home.options
+    with (
+        closing(PostgresIndex.create(home.address, learner(kind), refresh.by_hand(), **options)) as writer,
+        closing(PostgresIndex.open(home.address, refresh.by_hand(), schema=home.schema, follow=True)) as reader,
+    ):
+        check_program(writer, reader, seed=3, n_steps=3, n_wheres=8)
+
+
+@pytest.mark.usefixtures("small")
+def test_places_are_asked_for_once_and_then_followed(pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]) -> None:
+    writer, reader = pair
+    held = {id: {"n": id, "colour": "red" if id % 30 == 0 else "blue"} for id in range(90)}
+    writer.add(list(held), vectors(90), payloads=list(held.values()))
+    where, query = {"colour": "red"}, vectors(1, 5)[0]
+
+    def found() -> tuple[list[int], int, int, int]:
+        reader.reload()
+        reads.clear()
+        ids = reader.search(query, 20, where).ids.tolist()
+        assert reads["ranked"] == 0
+        return sorted(ids), reads["admitted"], reads["changed"], reads["rows"]
+
+    assert found()[:2] == ([0, 30, 60], 6)  # ranges of places
+    assert found() == ([0, 30, 60], 0, 0, 0)
+    writer.update([5, 60], payloads=[{"colour": "red"}, None])
+    assert found() == ([0, 5, 30], 0, 1, 0)
+    writer.add([100, 101], vectors(2, 3), payloads=[{"colour": "red"}, {}])
+    assert found() == ([0, 5, 30, 100], 1, 1, 0)
+    writer.remove([0])
+    assert found() == ([5, 30, 100], 0, 1, 0)
+    writer.update(range(10, 18), payloads=[{"colour": "red"}] * 8)  # more than are followed
+    assert found()[:2] == ([5, *range(10, 18), 30, 100], 6)
+    writer.learn_pairs(vectors(9, 1), vectors(9, 2), np.arange(9) % 2 == 0)
+    writer.refresh()
+    assert found()[1] == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_who_gives_up_leaves_what_was_found_to_the_next(
+    pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]
+) -> None:
+    writer, reader = pair
+    writer.add(range(90), vectors(90), payloads=[{"n": id} for id in range(90)])
+    reader.reload()
+
+    class TooLate(Exception):
+        pass
+
+    def give_up() -> None:
+        if reads["admitted"] == 4:
+            raise TooLate
+
+    reads.clear()
+    where: Any = filters.checked({"n": 77}, give_up)
+    with pytest.raises(TooLate):
+        reader.search(vectors(1)[0], 3, where)
+    writer.update([3, 80], payloads=[{"n": 77}, {"n": 77}])
+    reader.reload()
+    assert sorted(reader.search(vectors(1)[0], 5, {"n": 77}).ids.tolist()) == [3, 77, 80]
+    assert reads["admitted"] == 4 + 3  # the fourth range once more, as its payloads were not looked at
+
+
+@pytest.mark.usefixtures("small")
+def test_many_who_wait_for_the_same_ask_once(pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]) -> None:
+    writer, reader = pair
+    writer.add(range(90), vectors(90), payloads=[{"n": id} for id in range(90)])
+    reader.reload()
+    reads.clear()
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(reader.search(vectors(1)[0], 5, {"n": 77}).ids.tolist()))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [[77]] * 8
+    assert reads["admitted"] == 6
+
+
+@pytest.mark.usefixtures("small")
+def test_a_reader_behind_what_is_remembered_moves_on(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(40), vectors(40), payloads=[{"n": id} for id in range(40)])
+    reader.reload()
+    replica = reader._replica
+    assert replica is not None
+    before = replica.current
+    writer.update([3], payloads=[{"n": 33}])
+    reader.reload()
+    assert sorted(reader.search(vectors(1)[0], 5, {"n": 33}).ids.tolist()) == [3, 33]
+    replica._current = before  # as for one who began just before
+    hits = reader.search(vectors(1)[0], 5, {"n": 33})
+    assert (sorted(hits.ids.tolist()), hits.epoch) == ([3, 33], writer.epoch)
+
+
+@pytest.mark.usefixtures("small")
+def test_nothing_is_remembered_of_tables_that_were_read_again(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    """As when a backup was restored, in which items have other payloads at the same epochs."""
+    writer, reader = pair
+    backend: Any = writer._reader.backend
+    writer.add(range(40), vectors(40), payloads=[{"n": id} for id in range(40)])
+    reader.reload()
+    assert reader.search(vectors(1)[0], 5, {"n": 33}).ids.tolist() == [33]
+    with backend.tables.lock:
+        backend.tables.deltas.clear()
+        writer.update([3], vectors(1))
+        backend.tables.deltas.clear()
+    before = reader._replica.current.filters  # type: ignore[union-attr]
+    reader.reload()
+    assert reader._replica.current.filters is not before  # type: ignore[union-attr]
+
+
+def test_few_filters_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered, "FILTERS", 3)
+    known = Filters()
+    tests = [filters.checked({"a": value}) for value in (1, True, 1.0, "1")]
+    made = [known.of(one, 100) for one in tests]
+    assert len({id(one) for one in made}) == 4
+    assert known.of(tests[1], 100) is made[1]
+    assert known.of(tests[0], 100) is not made[0]  # which was used longest ago
+    of_function = filters.checked({"a": lambda value: True})
+    assert known.of(of_function, 100) is not known.of(of_function, 100)
+    held = known.of(tests[1], 100)
+    held._places = np.arange(90)
+    newest = known.of(tests[2], 100)
+    newest._places = np.arange(20)
+    assert known.of(tests[2], 100) is newest
+    assert known.of(tests[1], 100) is not held  # as both have more places than there are items

@@ -42,16 +42,20 @@ def is_private(name: str) -> bool:
 
 
 def defined(nodes: list[ast.AST]) -> set[str]:
-    """All names and attributes that a module itself defines."""
+    """The attributes that the classes of a module define."""
     found = set()
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        if isinstance(node, ast.ClassDef):
+            found |= {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef | ast.ClassDef)}
+            stored = (target for inner in node.body for target in ast.walk(inner) if isinstance(target, ast.Name))
+            found |= {target.id for target in stored if isinstance(target.ctx, ast.Store)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_own(node.value):
             found.add(node.attr)
     return found
+
+
+def is_own(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
 
 
 def intrusions(module: ast.Module) -> list[str]:
@@ -60,8 +64,7 @@ def intrusions(module: ast.Module) -> list[str]:
     own, found = defined(nodes), []
     for node in nodes:
         if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
-            of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            found += [] if of_self else [f"{node.lineno}: {ast.unparse(node)}"]
+            found += [] if is_own(node.value) else [f"{node.lineno}: {ast.unparse(node)}"]
         elif isinstance(node, ast.ImportFrom):
             found += [f"{node.lineno}: {alias.name}" for alias in node.names if is_private(alias.name)]
     return found

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
@@ -24,7 +25,7 @@ from onlinehash.io import format
 from onlinehash.serve import embedding as queues
 from onlinehash.serve.bodies.shapes import SHAPES, NewItems, Shape
 from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
-from onlinehash.serve.errors import Busy
+from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.requests import held
 from onlinehash.serve.settings import Limits
 from tests.embed.test_embedder import Letters
@@ -513,6 +514,22 @@ def test_an_embedder_is_called_by_as_many_threads_as_it_says() -> None:
 
     assert asyncio.run(ask())[:, 0].tolist() == list(range(5 * BATCH))  # in the order of the texts
     assert model.most == 2
+
+
+def test_texts_are_refused_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps(queue: EmbeddingQueue) -> Any:
+        submit = queue._threads.submit
+        monkeypatch.setattr(queue._threads, "submit", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(Unavailable, match="no thread could be started"):
+            await asyncio.wait_for(queue.vectors_of(["a"]), 30)
+        monkeypatch.setattr(queue._threads, "submit", submit)
+        found = await asyncio.wait_for(queue.vectors_of(["bb"]), 30)
+        queue.close()
+        with pytest.raises(Unavailable, match="shutting down"):
+            await queue.vectors_of(["a"])
+        return found
+
+    assert run(steps, Gated()).tolist() == [[2, 1]]
 
 
 def test_a_batch_has_not_too_many_letters() -> None:

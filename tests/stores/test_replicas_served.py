@@ -21,6 +21,8 @@ from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.stores.postgres import connections, migration, news, receipts
 from onlinehash.stores.postgres.connections import connect
+from tests.client.test_congruence import STORE_FACTS, alike
+from tests.programs import SOME_WORLDS, WORLDS, live_index, run
 from tests.serve.services import SECONDS, post_json, until
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
@@ -301,3 +303,16 @@ def test_a_migration_lets_roles_follow_and_old_records_go(
             assert index.search(vectors_of(FIRST[:1])[0], 1).ids.tolist() == FIRST[:1]
         ((n,),) = connection.execute(f"SELECT count(*) FROM {schema}.deltas").fetchall()
         assert n < news.CHANGES
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("world", SOME_WORLDS)
+def test_the_same_program_has_the_same_results_as_in_memory(stock_home: Home, world: str) -> None:
+    """Through a client, a service that follows, and PostgreSQL."""
+    learner, policy = WORLDS[world]
+    PostgresIndex.create(stock_home.address, learner(), policy(), **stock_home.options).close()
+    index = PostgresIndex.open(stock_home.address, schema=stock_home.schema, follow=True)
+    index.bits_at_once = onlinehash.LiveIndex.bits_at_once  # so that policies find the same refreshes cheap
+    with server.background(Service(index)) as url, onlinehash.connect(url) as there:
+        rng = np.random.default_rng([*world.encode()])
+        run(live_index(world), there, rng, True, thorough(12, 40), STORE_FACTS, world, alike)

@@ -77,6 +77,11 @@ class MultiIndex(Index):
         return len(self._tables[0].starts)
 
     @property
+    def tables(self) -> substrings.Tables:
+        """Those of the first model, to look at."""
+        return self._tables[0]
+
+    @property
     def nbytes(self) -> int:
         """Bytes in memory, or in the file that is mapped."""
         return super().nbytes + self._settled.nbytes + sum(tables.nbytes for tables in self._tables)

@@ -187,7 +187,7 @@ class FastSupervisedHashing(BatchLearner):
         super()._set_method_state(state)
         trees, now = state["trees"], self.trees_
         if any(np.shape(trees[name]) != getattr(now, name).shape for name in ("feature", "threshold", "value")):
-            raise FormatError(expected="as many trees as there were", got="others")
+            raise FormatError("the trees of a learner have other shapes than its parameters say.")
         fresh = BoostedTrees(self._map)
         inner = None if self._map is None else self._map.get_state()
         fresh.set_state({**trees, "inner": inner, "mean": self._centring.mean})

@@ -152,7 +152,7 @@ class LegoLSH(LinearLearner):
         self._distances = like(state["distances"], self._distances, "distances", 0)
         self._n_distances = like(state["n_distances"], self._n_distances, "n_distances", 0, self.calibration)
         if not (self._distances[: self._n_distances[0]] > 0).all():
-            raise FormatError(expected="distances above 0", got="others")
+            raise FormatError("distances of a calibration are not above 0.")
 
 
 @njit(nogil=True, cache=True)

@@ -213,7 +213,7 @@ class PairMetric:
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> State:
-        """Everything learned, as arrays and plain values."""
+        """Everything learned, as arrays and plain values. As it may find directions, nobody may teach it meanwhile."""
         self._begin_map()  # directions are smaller than the points they are of
         return {
             "counters": [self.n_pairs, self.n_learned, self.n_steps],
@@ -243,16 +243,16 @@ class PairMetric:
         self._map = _Map(basis, _array(state["change"], np.float32, (rank, rank)))
         self._momentum = _array(state["momentum"], np.float32, (rank, rank))
         self._answers = _array(state["answers"], np.float64, (len(SHARES) + 2, np.shape(state["answers"])[1]))
-        self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank if self.n_learned else 0)
+        self._pairs.set_state(state["pairs"], self.n_pairs, rank if self.n_learned else 0)
         *_, similar, weight = self._answers
         if not np.isin(similar, (0, 1)).all() or (weight < 0).any():
-            raise FormatError(expected="answers that are similar or not, with weights", got="others")
+            raise FormatError("the answers of a metric are neither similar nor not, or have weights below 0.")
         if len(self._points) >= N_POINTS or self._answers.shape[1] > ANSWERS or (rank and len(self._points)):
-            raise FormatError(expected="points and answers of a metric", got="too many")
+            raise FormatError("a metric has more points or answers than it keeps.")
         if rank and self.n_pairs - self.n_learned >= self._chunk_size():
-            raise FormatError(expected=f"pairs that wait for a chunk of {self._chunk_size()}", got="more")
+            raise FormatError(f"more pairs of a metric wait than fit into a chunk of {self._chunk_size()}.")
         if max(np.abs(self._map.change).max(initial=0), np.abs(self._momentum).max(initial=0)) > LARGEST:
-            raise FormatError(expected=f"a map of numbers up to {LARGEST:g}", got="larger ones")
+            raise FormatError(f"the map of a metric has numbers above {LARGEST:g}.")
         self.share = self._share()
 
 
@@ -292,7 +292,7 @@ class Ranking:
         self._n_best, self._radius = n_best, metric._radius
         self._asked, self._length = query, float(_norms(query[None])[0])
         direction = unit(query[None])[0]
-        marks = metric._pairs.of(direction, metric.n_pairs, self._radius)  # what was marked for it
+        marks = metric._pairs.of(direction, self._radius)  # what was marked for it
         self._moved = moved(direction, marks.rows, marks.weight)
         if len(marks.rows):  # what equals the query stays first, wherever marks move the query
             marks = marks.and_query(direction, self._length)
@@ -457,6 +457,7 @@ class _Pairs:
         self._inside = np.zeros((2, 0, 0), np.float32)
         self._similar, self._weight = np.zeros(KEPT, np.int8), np.zeros(KEPT)
         self._lengths = np.zeros((2, KEPT))  # that the vectors had; 0 is not known
+        self._n_pairs = 0  # that came; what is read with them must be of the same moment
         self._n_writes = 0  # odd while somebody writes, so that those who read meanwhile read again
 
     def put(
@@ -471,10 +472,13 @@ class _Pairs:
         """The next pairs take the places of the oldest."""
         places = (number + np.arange(len(left))) % KEPT
         self._n_writes += 1
-        self._grow(int(places.max()) + 1)
-        self._sides[0, places], self._sides[1, places], self._lengths[:, places] = left, right, lengths
-        self._similar[places], self._weight[places] = similar, weight
-        self._n_writes += 1
+        try:
+            self._grow(int(places.max()) + 1)
+            self._sides[0, places], self._sides[1, places], self._lengths[:, places] = left, right, lengths
+            self._similar[places], self._weight[places] = similar, weight
+            self._n_pairs = number + len(left)
+        finally:
+            self._n_writes += 1
 
     def _grow(self, n: int) -> None:
         if n > self._sides.shape[1]:
@@ -496,17 +500,18 @@ class _Pairs:
         A, B = self._inside[:, places]
         return _Chunk(A, B, whole, self._similar[places], self._weight[places])
 
-    def of(self, query: np.ndarray, n_pairs: int, radius: float) -> _Marks:
+    def of(self, query: np.ndarray, radius: float) -> _Marks:
         """What was marked for a query."""
         for _ in range(READS):
             before = self._n_writes
-            found = self._of(query, n_pairs, radius)
+            found = self._of(query, radius)
             if before % 2 == 0 and before == self._n_writes:
                 break
             time.sleep(0)  # whoever writes goes on
         return found
 
-    def _of(self, query: np.ndarray, n_pairs: int, radius: float) -> _Marks:
+    def _of(self, query: np.ndarray, radius: float) -> _Marks:
+        n_pairs = self._n_pairs
         n = min(n_pairs, KEPT)
         marks: dict[bytes, tuple[np.ndarray, float, float]] = {}
         same = np.stack([_sameness(side[:n], query[None], radius)[:, 0] for side in self._sides])
@@ -535,18 +540,20 @@ class _Pairs:
             "lengths": self._lengths[:, :n],
         }
 
-    def set_state(self, state: State, n: int, rank: int) -> None:
+    def set_state(self, state: State, n_pairs: int, rank: int) -> None:
+        n = min(n_pairs, KEPT)
         sides = _array(state["sides"], np.float16, (2, n, self.n_features))
         inside = _array(state["inside"], np.float32, (2, n, rank) if rank else (2, 0, 0))
         similar = _array(state["similar"], np.int8, (n,))
         weight = _array(state["weight"], np.float64, (n,))
         lengths = _array(state.get("lengths", np.zeros((2, n))), np.float64, (2, n))  # older files have none
         if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():
-            raise FormatError(expected="pairs that are similar or not, with weights", got="others")
+            raise FormatError("pairs of a metric are neither similar nor not, or have weights below 0.")
         if (lengths < 0).any():
-            raise FormatError(expected="lengths of vectors in pairs", got="negative ones")
+            raise FormatError("vectors in pairs of a metric have lengths below 0.")
         if (np.square(sides, dtype=np.float32).sum(axis=2) > 1.01).any():
-            raise FormatError(expected="vectors of length 1 in pairs", got="longer ones")
+            raise FormatError("vectors in pairs of a metric are longer than 1.")
+        self._n_pairs = n_pairs
         self._grow(n)
         self._sides[:, :n], self._similar[:n], self._weight[:n], self._lengths[:, :n] = sides, similar, weight, lengths
         if inside.size:

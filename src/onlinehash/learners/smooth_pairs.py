@@ -287,7 +287,7 @@ class SmoothPairHashing(ChunkLearner):
         self._surprise.set_state(state["surprise"])
         self._mean_weight = real(state["mean_weight"], "mean_weight", 0)
         if not 0 < self._share[0] < 1 <= self._share[1]:
-            raise FormatError(expected="a share between 0 and 1, of a weight of at least 1", got="others")
+            raise FormatError("the share of similar pairs is not between 0 and 1, or of a weight below 1.")
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

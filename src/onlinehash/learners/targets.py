@@ -47,4 +47,4 @@ class TargetLearner(LinearLearner):
         expected = np.zeros((len(self._classes), self.n_bits), np.int8)
         self._codewords = like(state["codewords"], expected, "codewords", -1, 1)
         if not self._codewords.all():
-            raise FormatError(expected="codewords of -1 and +1", got="others")
+            raise FormatError("codewords have other values than -1 and +1.")

@@ -69,7 +69,7 @@ def checked(where: Any, check: Check = never, *, max_fields: int = MAX_FIELDS, m
     if len(where) > max_fields:
         raise InvalidInput(expected=f"a filter on at most {max_fields} fields", got=f"{len(where)}", hint="use fewer")
     if exceeds(where.values(), max_values):
-        raise InvalidInput(expected=f"a filter with at most {max_values} values in all", got="more", hint="use fewer")
+        raise InvalidInput(f"a filter may have at most {max_values} values in all, and this one has more; use fewer.")
     return Filter({field: _tests(field, condition) for field, condition in where.items()}, check)
 
 

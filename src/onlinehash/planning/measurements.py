@@ -113,12 +113,12 @@ def _memory(sizes: Sizes) -> dict[str, float]:
     multi = MultiIndex(codes)
     ends = cut(BITS, n)
     m, buckets = len(ends) - 1, 1 << int(np.diff(ends).max())
-    tables = multi._tables[0]
+    tables = multi.tables
     return {
         "mask": (plain.nbytes - codes.planes.nbytes) / n,
         "entry": (tables.positions.nbytes + tables.words.nbytes) / (n * m),
         "bucket": tables.offsets.nbytes / (m * buckets),
-        "row": float(MultiIndex(Codes.from_bits(np.zeros((64, 65), np.bool_)))._tables[0].rows.nbytes / 64 / 2),
+        "row": float(MultiIndex(Codes.from_bits(np.zeros((64, 65), np.bool_))).tables.rows.nbytes / 64 / 2),
         "id": float(ids.itemsize),
         "slot": (named.nbytes - plain.nbytes - ids.nbytes) / slots,
         "margin": _margin(),

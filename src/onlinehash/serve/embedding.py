@@ -25,7 +25,7 @@ import numpy as np
 from onlinehash.embed.embedder import EmbedderFailed, Embedding
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import logs
-from onlinehash.serve.errors import Busy
+from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.settings import Limits
 
 #: Texts that are embedded by the first call; later as many as take about so many seconds, between these bounds. Larger
@@ -83,6 +83,7 @@ class EmbeddingQueue:
         self._n_busy = 0  # threads that take what waits, or are about to
         self._size = BATCH  # of the next batch
         self._n = 0
+        self._is_closed = False
         self._n_threads = embedder.calls_at_once
         self._threads = ThreadPoolExecutor(self._n_threads, "onlinehash-embedding")
 
@@ -93,6 +94,8 @@ class EmbeddingQueue:
         """One vector a text."""
         if not texts:
             return self.embedder.encode(texts)
+        if self._is_closed:
+            raise Unavailable("the service is shutting down; retry later.")
         if self._n and self._n + len(texts) > self._limits.texts:
             raise Busy(f"too many texts wait to be embedded ({self._n}); retry after 1 s.")
         loop = asyncio.get_running_loop()
@@ -103,11 +106,25 @@ class EmbeddingQueue:
             n_more = min(ceil(len(texts) / self._size), self._n_threads - self._n_busy)
             self._n_busy += n_more
         for _ in range(n_more):
-            loop.call_soon(self._threads.submit, self._run, loop)  # once the loop has read what else has arrived
+            loop.call_soon(self._begin, loop)  # once the loop has read what else has arrived
         try:
             return await job.future
         finally:
             self._n -= len(texts)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let a thread begin. If the system has none to spare and none is at work, all who wait are told."""
+        try:
+            self._threads.submit(self._run, loop)
+        except RuntimeError:
+            with self._lock:
+                self._n_busy -= 1
+                left = [] if self._n_busy else self._waiting
+                if left:
+                    self._waiting = []
+            for job in left:
+                if not job.future.done():
+                    job.future.set_exception(Unavailable("no thread could be started to embed texts; retry later."))
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """In a thread: embed whatever waits."""
@@ -174,6 +191,7 @@ class EmbeddingQueue:
 
     def close(self) -> None:
         """Let go of the threads."""
+        self._is_closed = True
         with self._lock:
             self._waiting.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -190,6 +208,8 @@ def _batch_of(jobs: list[_Job], size: int) -> list[_Part]:
     batch = [oldest]
     n, letters = size - len(oldest.texts), BATCH_LETTERS - min(sum(map(len, oldest.texts)), most)
     for job in sorted(jobs, key=lambda job: job.n_left):
+        if n == 0:
+            break
         part = job.take(n, letters)
         if part.texts:
             batch.append(part)

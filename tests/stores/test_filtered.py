@@ -23,6 +23,7 @@ from onlinehash.stores.filtered import Filters
 from onlinehash.stores.index import StoreIndex
 from tests.stores.conftest import Home
 from tests.stores.memory_backend import MemoryBackend, Tables
+from tests.support import thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns
 
@@ -160,6 +161,7 @@ def pair(reads: Counter[str]) -> Iterator[tuple[StoreIndex, StoreIndex]]:
         yield writer, reader
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kind", ["one", "min", "sum"])
 @pytest.mark.parametrize("seed", range(2))
@@ -167,9 +169,10 @@ def test_it_finds_what_brute_force_finds(kind: str, seed: int, monkeypatch: pyte
     monkeypatch.setattr(filtered, "MANY", 0 if seed else filtered.MANY)
     of = Tables.create(learner(kind), refresh.by_hand())
     with opened(of) as writer, opened(of, follow=True) as reader:
-        check_program(writer, reader, seed, n_steps=8, n_wheres=6)
+        check_program(writer, reader, seed, n_steps=thorough(4, 12), n_wheres=thorough(4, 8))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("kind", ["one", "min"])
 def test_it_finds_what_brute_force_finds_in_postgres(home: Home, kind: str) -> None:
@@ -178,7 +181,7 @@ def test_it_finds_what_brute_force_finds_in_postgres(home: Home, kind: str) -> N
         closing(PostgresIndex.create(home.address, learner(kind), refresh.by_hand(), **options)) as writer,
         closing(PostgresIndex.open(home.address, refresh.by_hand(), schema=home.schema, follow=True)) as reader,
     ):
-        check_program(writer, reader, seed=3, n_steps=3, n_wheres=8)
+        check_program(writer, reader, seed=3, n_steps=thorough(2, 6), n_wheres=thorough(3, 8))
 
 
 @pytest.mark.usefixtures("small")

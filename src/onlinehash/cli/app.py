@@ -279,7 +279,11 @@ def index(
 @app.command()
 def search(
     index: Annotated[
-        str, typer.Argument(help="An index that `index` saved, or the folder of a live index.", show_default=False)
+        str,
+        typer.Argument(
+            help="An index that `index` saved, the folder of a live index or, with --text, postgresql://....",
+            show_default=False,
+        ),
     ],
     queries: Annotated[
         str | None, typer.Argument(help="A file of vectors or codes; - is standard input.", show_default=False)

@@ -306,6 +306,11 @@ class VectorIndex(ABC):
     def get(self, id: Id) -> Item:
         """Return one item.
 
+        Parameters
+        ----------
+        id : int or str
+            The id of an item.
+
         Returns
         -------
         Item
@@ -326,6 +331,11 @@ class VectorIndex(ABC):
     def get_many(self, ids: ArrayLike) -> list[Item]:
         """Return several items as of one moment; an id may be given more than once.
 
+        Parameters
+        ----------
+        ids : array-like of int or str
+            The ids of items.
+
         Returns
         -------
         list of Item
@@ -345,6 +355,11 @@ class VectorIndex(ABC):
     def vectors_of(self, ids: ArrayLike) -> NDArray[np.floating]:
         """Return the vectors of several items, one a row; an id may be given more than once.
 
+        Parameters
+        ----------
+        ids : array-like of int or str
+            The ids of items.
+
         Returns
         -------
         ndarray of shape (n, n_features)
@@ -363,6 +378,11 @@ class VectorIndex(ABC):
     @abstractmethod
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         """Return the payloads of several items, None also for those that are gone, as may be after a search.
+
+        Parameters
+        ----------
+        ids : sequence of int or str
+            Ids, of which some may be nobody's.
 
         Returns
         -------
@@ -467,6 +487,11 @@ class VectorIndex(ABC):
     def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         """Find as `find` does, and also return the encoder of the codes that gave the candidates.
 
+        Parameters
+        ----------
+        queries, k, where
+            As in `find`.
+
         Returns
         -------
         tuple of Hits and Encoder
@@ -569,6 +594,11 @@ class VectorIndex(ABC):
     def searched(self, queries: Queries, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         """Search as `search` does, and also return the encoder of the codes that were searched.
 
+        Parameters
+        ----------
+        queries, k, where
+            As in `search`.
+
         Returns
         -------
         tuple of Hits and Encoder
@@ -590,6 +620,11 @@ class VectorIndex(ABC):
         self, queries: Queries, radius: int, where: Where | None = None
     ) -> tuple[Hits | list[Hits], Encoder]:
         """Search as `within` does, and also return the encoder of the codes that were searched.
+
+        Parameters
+        ----------
+        queries, radius, where
+            As in `within`.
 
         Returns
         -------
@@ -671,6 +706,13 @@ class VectorIndex(ABC):
     def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Teach the learner a pair of items; see `learn_pair`.
 
+        Parameters
+        ----------
+        id_a, id_b : int or str
+            The ids of two items.
+        similar, sample_weight
+            As in `learn_pair`.
+
         Returns
         -------
         Update
@@ -722,6 +764,13 @@ class VectorIndex(ABC):
         self, ids_a: ArrayLike, ids_b: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Updates:
         """Teach the learner many pairs of items; see `learn_pairs`.
+
+        Parameters
+        ----------
+        ids_a, ids_b : array-like of int or str
+            The ids of the items of each pair.
+        similar, sample_weight
+            As in `learn_pairs`.
 
         Returns
         -------
@@ -881,6 +930,13 @@ class VectorIndex(ABC):
     @abstractmethod
     def search_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         """Find the k nearest items of a text, or of each of several, by the Hamming distance of codes, as `search`.
+
+        Parameters
+        ----------
+        texts : str or sequence of str
+            What to search for.
+        k, where, payloads
+            As in `search`.
 
         Returns
         -------
@@ -1145,6 +1201,13 @@ class VectorIndex(ABC):
     def put_position(self, source: str, position: Json) -> None:
         """Store how far a source was read where that changed nothing else; see `reached`.
 
+        Parameters
+        ----------
+        source : str
+            The name of what is read, such as a file.
+        position : JSON value
+            How far it was read.
+
         Raises
         ------
         InvalidInput
@@ -1217,6 +1280,11 @@ class VectorIndex(ABC):
     def receipt(self, key: str) -> Receipt | None:
         """Return what came of the change that was made `once` with this key.
 
+        Parameters
+        ----------
+        key : str
+            The key of a change.
+
         Returns
         -------
         Receipt or None
@@ -1233,6 +1301,11 @@ class VectorIndex(ABC):
         """Write a copy to another folder, as of this moment, which `LiveIndex.open` opens.
 
         The index can be used meanwhile. An index in memory is written as a durable one.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A folder that does not exist.
 
         Raises
         ------

@@ -99,7 +99,7 @@ def same_word(word: str, wanted: str, counts: float) -> bool:
     if word.isdigit() and wanted.isdigit() and int(wanted) >= 100:
         return math.isclose(int(word), int(wanted), rel_tol=counts)
     try:
-        return "." in wanted and math.isclose(float(word.strip(",")), float(wanted.strip(",")), abs_tol=0.04)
+        return "." in wanted and math.isclose(float(word.strip(",")), float(wanted.strip(",")), abs_tol=0.0301)
     except ValueError:
         return False
 

@@ -355,8 +355,9 @@ def test_a_refresh_writes_only_what_differs_and_is_one_step_to_readers() -> None
     assert index.bits_flipped - already == sum(map(int.bit_count, flipped))
 
 
-def test_a_refresh_helps_the_one_that_another_process_works_on() -> None:
-    """And then begins its own, as pairs were learned meanwhile: neither cancels the other."""
+def disturbed_refresh(disturb: Call) -> tuple[StoreIndex, StoreIndex, bool, int]:
+    """A refresh in parts, of which another process hears after the second: the two indexes, whether the refresh ended
+    as it should, and how many changes it made."""
     tables = filled(20)
     index, other = open_index(tables, batch_rows=3), open_index(tables)
     steps: list[int] = []
@@ -364,33 +365,32 @@ def test_a_refresh_helps_the_one_that_another_process_works_on() -> None:
     def between() -> None:
         steps.append(1)
         if len(steps) == 2:
-            other.learn_pairs(*lesson(20, 9))
-            other.refresh()
+            disturb(other)
 
     backend_of(index).after_change = between
     job = index.refresh(wait=False)
     assert job is not None
-    assert job.wait(60)
+    return index, other, job.wait(60), len(steps)
+
+
+def test_a_refresh_helps_the_one_that_another_process_works_on() -> None:
+    """And then begins its own, as pairs were learned meanwhile: neither cancels the other."""
+
+    def learn_and_refresh(other: StoreIndex) -> None:
+        other.learn_pairs(*lesson(20, 9))
+        other.refresh()
+
+    index, other, is_done, _ = disturbed_refresh(learn_and_refresh)
+    assert is_done
     assert plain(index.encoder) == plain(other.newest)
     assert law(index)
     assert index.refreshes == 3
 
 
 def test_returning_to_older_codes_cancels_a_refresh() -> None:
-    tables = filled(20)
-    index, other = open_index(tables, batch_rows=3), open_index(tables)
-    steps: list[int] = []
-
-    def between() -> None:
-        steps.append(1)
-        if len(steps) == 2:
-            other.roll_back(1)
-
-    backend_of(index).after_change = between
-    job = index.refresh(wait=False)
-    assert job is not None
-    assert not job.wait(60)
-    assert len(steps) == 2  # and no batch after that
+    index, _, is_done, n_changes = disturbed_refresh(lambda other: other.roll_back(1))
+    assert not is_done
+    assert n_changes == 2  # and no batch after that
     assert index.paused
     assert law(index)
 

@@ -72,7 +72,7 @@ def test_pairs_learned_before_are_learned_again_from_the_new_beginning() -> None
     reference = ReferenceBlendedPairs(straight._first, np.stack([A, B], axis=1).reshape(-1, D), 16)
     for rows in (slice(0, 16), slice(16, 32)):
         reference.learn(A[rows], B[rows], similar[rows], np.ones(16))
-    np.testing.assert_allclose(straight._learning, reference.W, atol=1e-8)
+    np.testing.assert_allclose(straight._joined(), reference.W, atol=1e-8)
 
 
 def test_flush_begins_with_the_points_there_are() -> None:
@@ -160,7 +160,7 @@ def test_against_the_slow_version(marks: int, turned: bool) -> None:
         if stop - start < 16:
             learner.flush()
         reference.learn(A[rows], B[rows], similar[rows], weights[rows])
-        np.testing.assert_allclose(learner._learning, reference.W, atol=1e-8)
+        np.testing.assert_allclose(learner._joined(), reference.W, atol=1e-8)
         start = stop
     assert learner.blend_ == pytest.approx(reference.blend(), abs=1e-9)
     V = reference.W0 + learner.blend_ * (reference.W - reference.W0)
@@ -330,7 +330,7 @@ def test_pairs_without_a_common_point_are_learned_as_ever() -> None:
     without._infers = False
     for one in (learner, without):
         one.partial_fit_pairs(A, B, similar)
-    np.testing.assert_array_equal(learner._learning, without._learning)
+    np.testing.assert_array_equal(learner._joined(), without._joined())
 
 
 def test_a_state_from_before_inference_goes_on_without() -> None:

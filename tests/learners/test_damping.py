@@ -49,6 +49,12 @@ def lengths(damping: Damping, G: np.ndarray) -> np.ndarray:
     return damping.shortened((G * G).sum(axis=0), damping.along(G))
 
 
+def second_moments(damping: Damping) -> np.ndarray:
+    """C, of which a damping keeps the lower half."""
+    lower = np.tril(damping.get_state()["C"])
+    return lower + np.tril(lower, -1).T
+
+
 def test_against_all_eigenvectors_where_it_keeps_some() -> None:
     X = rows(1000, gapped(80))
     damping = found(X)
@@ -80,6 +86,19 @@ def test_its_three_products_are_of_one_matrix(d: int) -> None:
     np.testing.assert_allclose(damping.once(damping.once(G)), squared(damping, G), atol=1e-12 * np.abs(G).max() * d)
     np.testing.assert_allclose(lengths(damping, G), (damping.once(G) ** 2).sum(axis=0), rtol=1e-10)
     np.testing.assert_allclose(lengths(damping, G), np.einsum("dk,dk->k", G, squared(damping, G)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("d", [5, 40, 100])
+def test_what_is_taken_back_is_what_damping_leaves_out(d: int) -> None:
+    damping, rng = found(rows(300, np.geomspace(1, 1e-2, d)), looks=1), np.random.default_rng(1)
+    W, M = rng.standard_normal((2, d, 6))
+    V, sizes = W.copy(), rng.uniform(size=6)
+    R = np.zeros_like(damping.along(V))
+    for keep in (1.0, 0.9, 0.99):
+        damping.descend(W, M, sizes / damping.get_state()["q0"], keep)
+        V = keep * (V - M * sizes)
+        damping.take_back(R, damping.along(M), sizes, keep)
+    np.testing.assert_allclose(V + damping.of_coordinates(R), W, atol=1e-12)
 
 
 @pytest.mark.parametrize("looks", [1, 4])
@@ -122,7 +141,7 @@ def test_rows_in_parts_are_all_rows() -> None:
     parts = fresh(20)
     for part in np.split(X, [1, 7, 300, 301, 800]):
         parts.enter(part)
-    np.testing.assert_allclose(parts.get_state()["C"], X.T @ X / len(X), atol=1e-13)
+    np.testing.assert_allclose(second_moments(parts), X.T @ X / len(X), atol=1e-13)
 
 
 def test_old_rows_are_forgotten() -> None:
@@ -130,11 +149,11 @@ def test_old_rows_are_forgotten() -> None:
     damping = fresh(3)
     for part in np.split(old, 20):
         damping.enter(part)
-    np.testing.assert_allclose(damping.get_state()["C"], old.T @ old / WINDOW, atol=1e-12)
+    np.testing.assert_allclose(second_moments(damping), old.T @ old / WINDOW, atol=1e-12)
     for part in np.split(new, 100):
         damping.enter(part)
     left = (1 - 1000 / WINDOW) ** 100
-    C = damping.get_state()["C"]
+    C = second_moments(damping)
     assert left < 0.01
     np.testing.assert_allclose(C, new.T @ new / len(new) + left * (old.T @ old) / WINDOW, atol=0.02)
 
@@ -144,7 +163,7 @@ def test_more_rows_at_one_time_than_the_window_holds() -> None:
     for seed in range(3):
         X = rows(2 * WINDOW, [1.0, 0.5, 0.1, 0.01], seed)
         damping.enter(X)
-        np.testing.assert_allclose(damping.get_state()["C"], X.T @ X / len(X), atol=1e-12)
+        np.testing.assert_allclose(second_moments(damping), X.T @ X / len(X), atol=1e-12)
 
 
 def test_no_directions_without_points() -> None:

@@ -38,9 +38,10 @@ from onlinehash.learners.smooth_kernels import (
     blend_of,
     count_distances,
     enter,
-    enter_gradient,
+    enter_and_move,
     inferred,
     keys_of,
+    lengths_of_columns,
     load_unit_rows,
     note_repeats,
     pulls,
@@ -159,7 +160,8 @@ class BlendedPairHashing(SmoothPairHashing):
     def _start_from(self, W: np.ndarray) -> None:
         """Functions from which nothing has been learned yet."""
         self._first = W.astype(self.dtype_)  # W₀
-        self._learning = self._first.copy()  # W
+        self._learning = self._first.copy()  # W = V + Q R: this is V, moved without damping,
+        self._back = np.zeros_like(self._damping.along(self._learning))  # and R, which takes the rest back
         self._momentum = np.zeros_like(self._learning)
         self._squares = np.zeros(self.n_bits)
         self._surprise = Surprise()
@@ -262,13 +264,11 @@ class BlendedPairHashing(SmoothPairHashing):
         if not weights.any():
             return None
         weights = self._relative(weights)
-        looked_at = self._directions_at
         self._follow(X, weights, similar)
-        if self._directions_at != looked_at:
-            self._along = self._damping.along(self._momentum)
         times, is_new, same, most = self._repeats(keys)
         self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
-        learned, shown = X @ self._learning, None
+        along, shown = self._damping.coordinates(X), None
+        learned = X @ self._learning + along @ self._back
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
             first = X @ self._first
             self._ask(first, learned, similar, weights * is_new / times)
@@ -283,8 +283,13 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
         n_whole = len(similar) if most == 1 else float((1 / np.sqrt(times)).sum())
-        self._advance(X.T @ pull, n_whole / self.chunk_size)
+        self._advance(X.T @ pull, along.T @ pull, n_whole / self.chunk_size)
         return shown
+
+    def _find_directions(self) -> None:
+        self._learning, self._back = self._joined(), np.zeros_like(self._back)
+        super()._find_directions()
+        self._along = self._damping.along(self._momentum)
 
     def _repeats(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """How many pairs share a point with each, which have none in common with the chunk learned before, the first
@@ -305,13 +310,15 @@ class BlendedPairHashing(SmoothPairHashing):
         self._caution = min(max(2 * self._n_apart / self._n_learned - 1, 0.0), 1.0)
         self._blend = blend_of(SHARES, self._distances, self._caution)
 
-    def _advance(self, G: np.ndarray, part: float) -> None:
-        """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
+    def _advance(self, G: np.ndarray, along: np.ndarray, part: float) -> None:
+        """Move W as `SmoothPairHashing` does, against G, of which `along` is QᵀG.
+
+        A chunk that was ended early counts by its part everywhere.
+        """
         self._n_whole += part
+        keep = MOMENTUM**part
         squares = np.empty(self.n_bits, self.dtype_)
-        enter_gradient(G, MOMENTUM**part, self._momentum, squares)
-        along = self._damping.along(G)
-        enter(along, MOMENTUM**part, self._along)  # Qᵀ of the momentum
+        lengths_of_columns(G, squares)
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
         sizes = self._damping.step_sizes(
             squares,
@@ -321,7 +328,9 @@ class BlendedPairHashing(SmoothPairHashing):
             1 - OF_SQUARES**self._n_whole,
             eta / (1 - MOMENTUM**self._n_whole),
         )
-        self._damping.step(self._learning, self._momentum, self._along, sizes, 1 - DECAY * eta)
+        enter_and_move(G, keep, self._momentum, self._learning, sizes, 1 - DECAY * eta)
+        enter(along, keep, self._along)  # Qᵀ of the momentum
+        self._damping.take_back(self._back, self._along, sizes, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 
@@ -336,8 +345,12 @@ class BlendedPairHashing(SmoothPairHashing):
         self._note_flips(X, projections, OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT)
         return self._show(self._flip_rates > self.stale_share)
 
+    def _joined(self) -> np.ndarray:
+        """W."""
+        return np.asarray(self._learning + self._damping.of_coordinates(self._back))
+
     def _to_publish(self, columns: np.ndarray) -> np.ndarray:
-        first, learned = self._first[:, columns], self._learning[:, columns]
+        first, learned = self._first[:, columns], self._joined()[:, columns]
         return np.asarray(first + self.dtype_.type(self._blend) * (learned - first))
 
     def _settle(self, updates: Updates) -> None:
@@ -356,6 +369,7 @@ class BlendedPairHashing(SmoothPairHashing):
         return super()._get_method_state() | {
             "first": self._first,
             "along": self._along,
+            "back": self._back,
             "distances": self._distances,
             "keys": self._keys,
             "n_whole": self._n_whole,
@@ -370,6 +384,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._first = like(state["first"], self._first, "first")
         self._distances = like(state["distances"], self._distances, "distances", 0)
         self._along = like(state["along"], self._along, "along")
+        self._back = like(state.get("back", np.zeros_like(self._along)), self._back, "back")
         self._keys = like(state["keys"], self._keys, "keys")
         self._infers = bool(whole(state.get("infers", 0), "infers", 0, 1))
         self._n_whole, self._begun_with = real(state["n_whole"], "n_whole", 0), whole(state["begun_with"], "begun_with")

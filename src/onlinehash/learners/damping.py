@@ -15,9 +15,10 @@ import math
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg.blas import dsyrk, ssyrk
 
 from onlinehash.io.format import like, real, whole
-from onlinehash.learners.smooth_kernels import fade_and_add, move, step_sizes
+from onlinehash.learners.smooth_kernels import move, step_sizes
 from onlinehash.types import State
 
 #: Leading directions that are kept.
@@ -37,7 +38,7 @@ class Damping:
     """P² of the rows seen lately, in the precision of these rows."""
 
     def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: DTypeLike = np.float64) -> None:
-        self._C = np.zeros((n_inputs, n_inputs), dtype)
+        self._C = np.zeros((n_inputs, n_inputs), dtype)  # its lower half; the other one is not looked at
         self._n_rows = 0
         self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs))).astype(dtype)
         self._D = np.zeros(self._Q.shape[1], dtype)
@@ -52,12 +53,14 @@ class Damping:
         """Add rows to the running average."""
         self._n_rows = min(self._n_rows + len(X), WINDOW)
         n = max(self._n_rows, len(X))
-        fade_and_add(self._C, 1 - len(X) / n, np.dot(X.T, X.copy()), 1 / n)  # a copy: NumPy is slow where both are one
+        add_squares = ssyrk if self._C.dtype == np.float32 else dsyrk  # half the work of a product
+        self._C = add_squares(1 / n, X.T, beta=1 - len(X) / n, c=self._C.T, overwrite_c=True).T  # BLAS goes by columns
 
     def find_directions(self) -> None:
         """Take the leading directions of C as it is now."""
         d, k = self._Q.shape
-        C, Q = self._C.astype(np.float64), self._Q.astype(np.float64)
+        lower, Q = np.tril(self._C).astype(np.float64), self._Q.astype(np.float64)
+        C = lower + np.tril(lower, -1).T
         mean = np.trace(C) / d
         if mean == 0:
             return
@@ -74,6 +77,14 @@ class Damping:
         """Qᵀ G."""
         return np.asarray(self._Q.T @ G)
 
+    def coordinates(self, X: np.ndarray) -> np.ndarray:
+        """X Q: of each row, how far it goes along the directions."""
+        return np.asarray(X @ self._Q)
+
+    def of_coordinates(self, R: np.ndarray) -> np.ndarray:
+        """Q R."""
+        return np.asarray(self._Q @ R)
+
     def shortened(self, squares: np.ndarray, along: np.ndarray) -> np.ndarray:
         """|P g|² where |g|² and Qᵀg are known."""
         left: np.ndarray = np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
@@ -82,20 +93,22 @@ class Damping:
     def step_sizes(
         self, squares: np.ndarray, along: np.ndarray, mean: np.ndarray, keep: float, of_mean: float, eta: float
     ) -> np.ndarray:
-        """What `step` takes: η / |P g|, of the running mean of |P g|², which `shortened` of these enters here."""
+        """What `take_back` takes: η / |P g|, of the running mean of |P g|², which `shortened` of these enters here."""
         return step_sizes(squares, self._D @ (along * along), self._q0, keep, mean, of_mean, eta)
 
-    def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, sizes: np.ndarray, keep: float) -> None:
-        """W = keep (W - P² M sizes / q0), in place, where `along` is QᵀM."""
-        move(W, M, self._damped(along), 1.0, sizes, keep)
-
     def descend(self, W: np.ndarray, M: np.ndarray, scale: np.ndarray, keep: float) -> None:
-        """`step` where QᵀM is not known; it rounds P² M before the scale."""
-        move(W, M, self._damped(self.along(M)), self._q0, scale.astype(W.dtype), keep)
+        """W = keep (W - P² M scale), in place."""
+        damped = self.of_coordinates(self._D[:, None] * self.along(M))
+        move(W, M, damped, self._q0, scale.astype(W.dtype), keep)
 
-    def _damped(self, along: np.ndarray) -> np.ndarray:
-        """Q D QᵀG, of `along` = QᵀG."""
-        return np.asarray(self._Q @ (self._D[:, None] * along))
+    def take_back(self, R: np.ndarray, along: np.ndarray, sizes: np.ndarray, keep: float) -> None:
+        """R = keep (R + D QᵀM sizes), in place, where `along` is QᵀM.
+
+        With V = keep (V - M sizes), V + Q R moves as W = keep (W - P² M sizes / q0) does, without a product as large as
+        W: Qᵀx of each x is then enough.
+        """
+        R += sizes * (self._D[:, None] * along)
+        R *= R.dtype.type(keep)
 
     def once(self, V: np.ndarray) -> np.ndarray:
         """P V."""

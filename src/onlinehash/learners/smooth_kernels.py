@@ -42,15 +42,6 @@ def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndar
 
 
 @njit(nogil=True, cache=True)
-def fade_and_add(C: np.ndarray, keep: float, new: np.ndarray, share: float) -> None:
-    """C = keep C + share new."""
-    old, factor = C.dtype.type(keep), C.dtype.type(share)
-    for i in range(C.shape[0]):
-        for j in range(C.shape[1]):
-            C[i, j] = old * C[i, j] + factor * new[i, j]
-
-
-@njit(nogil=True, cache=True)
 def pulls(
     F: np.ndarray,
     similar: np.ndarray,
@@ -152,6 +143,27 @@ def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarra
         for k in range(G.shape[1]):
             M[i, k] = old * M[i, k] + new * G[i, k]
             squares[k] += G[i, k] * G[i, k]
+
+
+@njit(nogil=True, cache=True)
+def lengths_of_columns(G: np.ndarray, squares: np.ndarray) -> None:
+    """The squared length of each column of G."""
+    squares[:] = 0
+    for i in range(G.shape[0]):
+        for k in range(G.shape[1]):
+            squares[k] += G[i, k] * G[i, k]
+
+
+@njit(nogil=True, cache=True)
+def enter_and_move(
+    G: np.ndarray, keep: float, M: np.ndarray, V: np.ndarray, sizes: np.ndarray, keep_of_V: float
+) -> None:
+    """G enters its running mean M, then V = keep_of_V (V - M sizes), each column by its own size."""
+    new, factor = M.dtype.type(1 - keep), V.dtype.type(keep_of_V)
+    for i in range(G.shape[0]):
+        for k in range(G.shape[1]):
+            M[i, k] += new * (G[i, k] - M[i, k])
+            V[i, k] = factor * (V[i, k] - sizes[k] * M[i, k])
 
 
 @njit(nogil=True, cache=True)

@@ -193,8 +193,11 @@ class SmoothPairHashing(ChunkLearner):
             self._damping.enter(X)
         self._n_learned += len(weights)
         if self._n_learned >= self._directions_at or not self._damping.has_directions:
-            self._damping.find_directions()
+            self._find_directions()
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
+
+    def _find_directions(self) -> None:
+        self._damping.find_directions()
 
     def _gradient(self, X: np.ndarray, F: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> tuple[float, Any]:
         """The mean loss of the pairs (first their points a, then their points b) times 8, and what W should go against.

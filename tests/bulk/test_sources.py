@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,14 @@ def test_what_is_no_source_is_told(tmp_path: Path) -> None:
     assert "expected 1000 values in its file of labels, got (999,)" in told(tmp_path / "x.npy")
     parquet.write_table(pyarrow.table({"a": [1], "b": [2]}), tmp_path / "n.parquet")
     assert "expected a column vector of lists" in told(tmp_path / "n.parquet")
+    for values, kind in (([["a"], ["b"]], "string"), ([[[1.0]], [[2.0]]], "list<.*>")):
+        lists = pyarrow.table({"vector": values})
+        parquet.write_table(lists, tmp_path / "w.parquet")
+        with pyarrow.ipc.new_file(tmp_path / "w.arrow", lists.schema) as file:
+            file.write_table(lists)
+        for name in ("w.parquet", "w.arrow"):
+            words = told(tmp_path / name)
+            assert re.search(f"expected lists of numbers in the column vector, got lists of {kind}", words), words
 
 
 def test_damaged_files_and_ragged_vectors_are_told(tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
 
     Without a column of a default name, the only column that holds lists is that of the vectors.
     """
+    import pyarrow
+
     with _readable(path):
         schema = _schema(path, format)
         names = {name.lower(): name for name in reversed(schema.names)}
@@ -123,6 +125,9 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
                 hint="name it with open_source(..., vector=NAME) or --column NAME",
             )
         vector = lists[0]
+    kind = getattr(schema.field(vector).type, "value_type", None)
+    if kind is not None and not pyarrow.types.is_primitive(kind):  # lists of strings, or of lists
+        raise InvalidInput(where=path, expected=f"lists of numbers in the column {vector}", got=f"lists of {kind}")
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 
 

@@ -96,6 +96,27 @@ def test_tables_show_another_measure_and_are_written_as_markdown(plan, folder):
     assert onlinehash("experiment", "table", plan, "--results", folder, "--measure", "beauty").code == 2
 
 
+@pytest.mark.long
+def test_claims_are_judged_by_kept_results():
+    """Of those of the project: what the pages say."""
+    kept = Path(__file__).parents[2] / "docs/results"
+    told = onlinehash("experiment", "claims", "--results", kept)
+    assert told.code == 0, told.err
+    first, verdict, *_ = told.out.splitlines()
+    page = (Path(__file__).parents[2] / "docs/explanation/reproduce/claims.md").read_text("utf-8")
+    assert f"## {first.rstrip('.')}\n\n**{verdict.strip().capitalize()}**" in page
+    assert onlinehash("experiment", "claims", "--results", "nowhere").code == 2
+
+
+def test_tables_under_a_reading():
+    kept = Path(__file__).parents[2] / "docs/results"
+    told = onlinehash("experiment", "table", "batch", "--reading", "klsh", "--results", kept, "--json")
+    assert told.code == 0, told.err
+    refused = onlinehash("experiment", "table", "beta", "--reading", "klsh", "--results", kept)
+    assert refused.code == 2
+    assert "none of these plans is run under that reading" in refused.err
+
+
 def test_a_contestant_is_run_again_where_that_is_asked_for(plan, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "runs")
     few = ("--data", "cifar10=digits", "--workers", 1, "--results", tmp_path / "runs", "--json")
@@ -209,7 +230,7 @@ def test_kept_results_can_be_verified(known_runs, tmp_path):
     checked = onlinehash("experiment", "verify", "--cells", 2, "--seed", 4, "--results", tmp_path / "kept", "--json")
     assert checked.code == 0, checked.err + checked.out
     assert len(checked.document) == 2
-    assert all(line["verdict"] == "equal" and line["kept"] == line["now"] for line in checked.document)
+    assert all(line["verdict"] == "identical" and line["kept"] == line["now"] for line in checked.document)
     other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
     assert other.document != checked.document
 

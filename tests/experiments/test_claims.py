@@ -86,8 +86,8 @@ def test_higher_is_by_more_than_the_95_percent_interval():
     assert Level(0.0, 0.0, 0.0, 4).sign == 0
 
 
-@pytest.mark.parametrize(("values", "told"), [([], "of OH"), ([0.9], "of at least two runs of OH")])
-def test_fewer_than_two_runs_are_no_level(values, told):
+@pytest.mark.parametrize(("values", "told"), [([], "of OH"), ([0.9, 0.8], "of at least 3 runs of OH")])
+def test_fewer_than_three_runs_are_no_level(values, told):
     with pytest.raises(Missing, match=f"^{told}$"):
         level_of(values, "of OH")
 
@@ -202,7 +202,7 @@ def test_a_contestant_without_results_is_named():
     some = verdict("mmoh-osh-mlh", [row for row in rows if row.line != "OSH" or row.role != "gist1m"])
     assert some.verdict == IN_PART
     assert "above MLH at 7 of 7 lengths" in some.measured.split("GIST1M: ")[1]  # what there is, is judged
-    assert "no results of at least two runs of MMOH and OSH together" in some.measured
+    assert "no results of at least 3 runs of MMOH and OSH together" in some.measured
 
 
 LACKING = [
@@ -290,10 +290,11 @@ def test_models_by_set(gains, expected):
 @pytest.mark.parametrize(
     ("mAP", "expected"),
     [
-        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.5, 1: 0.5, 10: 0.5}, CONFIRMED),
-        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.5, 1: 0.5, 10: 0.3}, IN_PART),
-        ({1e-5: 0.4, 1e-2: 0.41, 0.1: 0.5, 1: 0.5, 10: 0.5}, IN_PART),
-        ({1e-5: 0.4, 1e-2: 0.4, 0.1: 0.5, 1: 0.4, 10: 0.3}, NOT_CONFIRMED),
+        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.42}, CONFIRMED),
+        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.5}, IN_PART),  # more than slightly
+        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.3}, IN_PART),
+        ({1e-5: 0.4, 1e-2: 0.41, 0.1: 0.42}, IN_PART),
+        ({1e-5: 0.4, 1e-2: 0.4, 0.1: 0.5}, NOT_CONFIRMED),
     ],
 )
 def test_C(mAP, expected):
@@ -384,7 +385,7 @@ def test_above_as_codes_get_longer(name, others, sets):
 
     found = verdict(name, built("online", mAP))
     assert found.verdict == CONFIRMED
-    assert f"above {others[0]} at 2 of 7 lengths, at 96 and 128 bits at 2, below at 0" in found.measured
+    assert f"above {others[0]} at 2 of 7 lengths; at 96 and 128 bits above at 2 and below at 0 of 2" in found.measured
     at_one = built("online", lambda row: 0.9 if row.value == 128 and row.line in others else mAP(row))
     assert verdict(name, at_one).verdict == IN_PART
     assert verdict(name, built("online", lambda row: mAP(row, 0.7))).verdict == NOT_CONFIRMED

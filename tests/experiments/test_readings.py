@@ -8,7 +8,7 @@ import pytest
 from onlinehash import datasets
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import claims_map, measurement
-from onlinehash.experiments.claims import judged, judged_under
+from onlinehash.experiments.claims import judged, judged_alike, judged_under
 from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.plan import cells, contestant, plans, read_plan
 from onlinehash.experiments.readings import OURS, find_readings, known_readings
@@ -139,7 +139,26 @@ def otherwise():
     reading = known_readings()["linear"]
     plan = read_plan("online").under(reading)
     rows = made_up(plan, named_sets(*FOUR))
-    return ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows))
+    planned = judged_alike(reading, rows, made_up(read_plan("online"), named_sets(*FOUR)))
+    return ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows), planned)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_verdict_turns_by_the_reading_and_not_by_the_lengths_that_were_run(leads):
+    """As planned OH is above KLSH from 64 bits on: at few lengths of the plan, and at all that the reading has."""
+    reading = known_readings()["pairs"]
+    batch, sets = read_plan("batch"), named_sets(*FOUR)
+    assert reading.values == (64, 128)
+    planned, rows = made_up(batch, sets), made_up(batch.under(reading), sets)
+    for row in (*planned, *rows):
+        is_ahead = row.line == ("OH" if row.value >= 64 and (leads or row in planned) else "KLSH")
+        row.result.checkpoints[-1]["map"] = 0.5 + 0.1 * is_ahead + 0.001 * row.seed
+    (claim,) = (one for one in judged(planned) if one.name == "oh-klsh")
+    alike = judged_alike(reading, rows, planned)
+    otherwise = ReadOtherwise(reading, [(batch.under(reading), rows)], judged_under(reading, rows), alike)
+    assert claim.verdict == "not confirmed"
+    assert otherwise.verdict(claim) == ("confirmed" if leads else "not confirmed")
+    assert otherwise.turns(claim) == (not leads)
 
 
 def test_claims_under_a_reading(otherwise):
@@ -154,7 +173,8 @@ def test_claims_of_a_plan_that_was_not_run_are_not_tested():
     reading = known_readings()["raw"]
     plan = read_plan("online").under(reading)
     rows = made_up(plan, named_sets(*FOUR))
-    found = ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows))
+    alike = judged_alike(reading, rows, made_up(read_plan("online"), named_sets(*FOUR)))
+    found = ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows), alike)
     verdicts = {claim.name: claim.verdict for claim in found.judged}
     assert verdicts["beta"] == verdicts["oh-klsh"] == "not tested"
     assert verdicts["ranks"] != "not tested"
@@ -173,8 +193,7 @@ def test_the_map(otherwise, tmp_path):
     ranks = next(k for k, claim in enumerate(claims) if claim.name == "ranks")
     sign = claims_map.SIGNS[otherwise.verdict(claims[ranks])]
     assert lines[ranks][3] in (sign, f"**{sign}**")
-    turns = otherwise.verdict(claims[ranks]) != claims[ranks].verdict
-    assert lines[ranks][3].startswith("**") == turns
+    assert lines[ranks][3].startswith("**") == otherwise.turns(claims[ranks])
     (path,) = claims_map.draw(claims, [otherwise], tmp_path / "figures")
     assert path.read_bytes() == claims_map.draw(claims, [otherwise], tmp_path / "again")[0].read_bytes()
     assert re.search(r"rivals without the\b.*\bkernel\b", path.read_text("utf-8"), flags=re.DOTALL)

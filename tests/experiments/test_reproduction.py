@@ -137,8 +137,9 @@ def test_the_origin_of_the_numbers_is_told(found, pages, tmp_path):
     text = written(tmp_path, [(plan, Rows(some))])["method"]
     half = len(some) // 2
     assert f"come from {2 * half} runs, and none rests on fewer than 2 seeds." in text
-    assert f"Version 0.1.0 made {half} of them." in text
-    assert f"Code from before results noted their version made {half} of them." in text
+    assert f"\n{half} record version 0.1.0.\n" in text
+    assert f"\n{half} older ones record no version.\n" in text
+    assert f"{2 * half} were made on a machine that they do not name." in text
 
 
 def test_no_kept_number_rests_on_fewer_than_three_seeds():

@@ -23,7 +23,7 @@ def test_equal_within_the_spread_or_different():
     cell = ROWS.of(line=ROWS[0].line, value=ROWS[0].value)
     spread = cell.spread("map")
     assert spread > 0.01 * ROWS[0].result.final["map"]
-    assert again(0.0) == "equal"
+    assert again(0.0) == "identical"
     assert again(0.9 * spread) == "within the spread"
     assert again(-1.1 * spread) == "different"
 

@@ -119,12 +119,20 @@ def figure(names: Sequence[str], others: Sequence[str], results: str, folder: st
 
 
 def table(
-    names: Sequence[str], others: Sequence[str], measure: str | None, markdown: bool, results: str, as_json: bool
+    names: Sequence[str],
+    others: Sequence[str],
+    readings: Sequence[str],
+    measure: str | None,
+    markdown: bool,
+    results: str,
+    as_json: bool,
 ) -> None:
     """Print tables of existing results."""
     from onlinehash.experiments import tables
 
     chosen = planning.plans(names)
+    if readings:
+        chosen = _under(chosen, find_readings(readings))
     if measure is not None:
         chosen = [plan.showing(measure) for plan in chosen]
     found = in_full_or_quick(chosen, existing(results), others)
@@ -135,6 +143,24 @@ def table(
         print("\n\n".join(one.as_markdown() if markdown else one.as_text() for one in made))
 
 
+def claims(results: str, as_json: bool) -> None:
+    """What was found for each claim of the paper, as the plans are."""
+    from onlinehash.experiments.claims import judged
+
+    found = judged(_together(collect(_of_the_paper(), existing(results))))
+    if as_json:
+        output.print_json([dataclasses.asdict(claim) for claim in found])
+        return
+    for number, claim in enumerate(found, 1):
+        print(f"{number}. {claim.text}\n   {claim.verdict}")
+        print("\n".join(f"   {line}" for line in claim.measured.split("\n")), end="\n\n")
+
+
+def _of_the_paper() -> list[Plan]:
+    """The plans of the reproduction."""
+    return [plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE]
+
+
 def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, claims_map, figures, reproduction
@@ -142,7 +168,7 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     from onlinehash.experiments.lacking import lacking
 
     store = existing(results)
-    known = [plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE]
+    known = _of_the_paper()
     found = collect(known, store)
     written = [path for plan, rows in found for path in figures.draw(plan, rows, folder, ("svg",))]
     for plan, rows in found:
@@ -153,7 +179,9 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     for reading in known_readings().values():
         under = collect(_under(planning.plans(reading.plans), [reading]), store)
         if under:
-            read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, _together(under))))
+            rows = _together(under)
+            planned = claims.judged_alike(reading, rows, _together(found))
+            read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, rows), planned))
     written += claims_map.draw(judged, read_otherwise, folder)
     asked = [*known, *_under(known, find_readings(["all"]))]
     left = [lacking(plan, _stand_ins(store), store) for plan in asked]
@@ -204,7 +232,7 @@ def _show_comparisons(comparisons: Sequence[verification.Comparison], as_json: b
     if as_json:
         output.print_json(lines)
         return
-    cells = [[f"{value:.5g}" if isinstance(value, float) else str(value) for value in line.values()] for line in lines]
+    cells = [[f"{value:.7g}" if isinstance(value, float) else str(value) for value in line.values()] for line in lines]
     output.print_columns([list(lines[0]), *cells])
 
 

@@ -104,6 +104,12 @@ def figure(
 def table(
     plans: Plans,
     method: Others = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Show them under this reading of the paper instead, or under all.", show_default=False
+        ),
+    ] = None,
     measure: Annotated[
         str | None, typer.Option(help="What to show, such as precision@10.", show_default="what the figure shows")
     ] = None,
@@ -114,7 +120,15 @@ def table(
     """Print tables, with spread and significance."""
     from onlinehash.cli import experiment
 
-    experiment.table(plans, method or [], measure, markdown, results, as_json)
+    experiment.table(plans, method or [], reading or [], measure, markdown, results, as_json)
+
+
+@app.command()
+def claims(results: Kept = KEPT, as_json: Json = False) -> None:
+    """Judge the paper's claims by kept results."""
+    from onlinehash.cli import experiment
+
+    experiment.claims(results, as_json)
 
 
 @app.command()

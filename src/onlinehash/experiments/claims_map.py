@@ -35,20 +35,29 @@ CLAIM_WIDTH, TITLE_WIDTH = 64, 20
 
 @dataclass(frozen=True)
 class ReadOtherwise:
-    """A reading, what was measured under it, and what became of the claims that it touches."""
+    """A reading, what was measured under it, and what became of the claims whose experiments it has.
+
+    planned: the same claims as planned, at the lengths that were run under the reading.
+    """
 
     reading: Reading
     plans_and_rows: Sequence[tuple[Plan, Rows]]
     judged: Sequence[Judged]
+    planned: Sequence[Judged]
 
     def verdict(self, claim: Judged) -> str:
-        """The verdict on a claim under this reading; empty if the reading does not affect it."""
+        """The verdict on a claim under this reading; empty if its experiments are not run under it."""
         return next((one.verdict for one in self.judged if one.name == claim.name), "")
+
+    def turns(self, claim: Judged) -> bool:
+        """Whether a claim has another verdict under this reading than as planned at the same lengths."""
+        planned = next((one.verdict for one in self.planned if one.name == claim.name), "")
+        return {planned, self.verdict(claim)}.isdisjoint(("", "not tested")) and planned != self.verdict(claim)
 
 
 def turned(claim: Judged, others: Sequence[ReadOtherwise]) -> list[ReadOtherwise]:
     """The readings under which a claim has another verdict."""
-    return [other for other in others if other.verdict(claim) not in ("", claim.verdict, "not tested")]
+    return [other for other in others if other.turns(claim)]
 
 
 def as_lines(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> Iterator[list[str]]:
@@ -58,7 +67,7 @@ def as_lines(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> Itera
         signs = []
         for other in others:
             sign = SIGNS.get(other.verdict(claim), "")
-            signs.append(f"**{sign}**" if other in turned(claim, others) else sign)
+            signs.append(f"**{sign}**" if other.turns(claim) else sign)
         yield [str(number), claim.text, SIGNS[claim.verdict], *signs]
 
 
@@ -87,7 +96,7 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
             corner = LEFT + j * COLUMN, y
             colour = COLOURS.get(verdict, EMPTY)
             axes.add_patch(plt.patches.Rectangle(corner, COLUMN, height, facecolor=colour, edgecolor="white", lw=1.2))
-            weight = "bold" if j and others[j - 1] in turned(claim, others) else "normal"
+            weight = "bold" if j and others[j - 1].turns(claim) else "normal"
             middle = corner[0] + COLUMN / 2, y + height / 2
             axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=9, weight=weight)
         y += height

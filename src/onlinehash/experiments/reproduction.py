@@ -9,10 +9,11 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from onlinehash.experiments import claims_map
 from onlinehash.experiments.claims import Judged
@@ -52,7 +53,8 @@ def write_reproduction(
     """
     figures = Path(os.path.relpath(figures_folder, folder)).as_posix()
     counts = Counter(claim.verdict for claim in judged_claims)
-    verdicts = f"{len(judged_claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}"
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in claims_map.SIGNS if counts[verdict])
+    verdicts = f"{len(judged_claims)} claims: {told}"
     run = {plan.name for plan, _ in plans_and_rows}
     pages = {
         "method": _filled(
@@ -108,11 +110,20 @@ def _sets(rows: Sequence[Row]) -> Iterator[str]:
 def _origin(plans_and_rows: Sequence[tuple[Plan, Rows]]) -> Iterator[str]:
     """How many seeds the numbers rest on, and which versions made them."""
     least = min((min(rows.seeds_of_places()) for _, rows in plans_and_rows), default=0)
-    runs = {row.cell.setting.name: row.result.facts.get("version") for _, rows in plans_and_rows for row in rows}
+    runs = {row.cell.setting.name: row.result.facts for _, rows in plans_and_rows for row in rows}
     yield f"The numbers of these pages come from {len(runs):,} runs, and none rests on fewer than {least} seeds."
-    for version, n in Counter(runs.values()).most_common():
-        by = f"Version {version}" if version else "Code from before results noted their version"
-        yield f"{by} made {n:,} of them."
+    for version, n in Counter(facts.get("version") for facts in runs.values()).most_common():
+        yield f"{n:,} record version {version}." if version else f"{n:,} older ones record no version."
+    kinds = Counter(_architecture(facts) for facts in runs.values())
+    yield ", ".join(f"{n:,} were made {kind}" for kind, n in kinds.most_common()) + "."
+
+
+def _architecture(facts: Mapping[str, Any]) -> str:
+    """Of the machine that made a run."""
+    machine = str(facts.get("machine", ""))
+    if not machine:
+        return "on a machine that they do not name"
+    return "on ARM" if "aarch64" in machine or "Neoverse" in machine else "on x86-64"
 
 
 def _set_cells(rows: Sequence[Row]) -> list[str]:
@@ -141,7 +152,8 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     words = f"Verdicts on {len(claims)} claims, {turning} of which turn under another reading; the table below has them"
     yield f"![{words}]({figures}/{claims_map.NAME}.svg)\n"
     yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
-    yield "✗ not confirmed, – not run; nothing where a reading does not touch a claim.\n"
+    yield "✗ not confirmed, – not run; nothing where the experiment of a claim is not part of a reading. Under"
+    yield "a reading fewer lengths are run: a verdict turns where it differs from that of the plan at the same lengths.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))

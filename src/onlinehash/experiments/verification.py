@@ -30,8 +30,10 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """`equal` but for rounding, `within the spread` of the stated value, or `different`."""
+        """`identical` to the last digit, `equal` but for rounding, `within the spread`, or `different`."""
         apart = abs(self.now - self.kept)
+        if apart == 0:
+            return "identical"
         if apart <= ROUNDING * abs(self.kept):
             return "equal"
         return "within the spread" if apart <= self.spread else "different"

@@ -45,8 +45,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_anchors : int, default=300
         How many anchors (m) to collect; ignored where `anchors` are given.
     width : float or "auto", default="auto"
-        The kernel's width σ. The paper sets 1 on unit-length input; "auto" is half the median distance among the
-        anchors.
+        The kernel's width σ. The paper sets 1, and does not say whether its vectors have unit length; "auto" is half
+        the median distance among the anchors.
     normalize : bool, default=False
         Scale every vector to unit length first.
     anchors : array of shape (m, n_features), default=None

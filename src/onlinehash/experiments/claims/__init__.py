@@ -3,6 +3,7 @@
     judged(rows)        every claim with what was measured and a verdict: confirmed, confirmed in part, not confirmed,
                         or not tested, where results are missing
     judged_under(...)   those that another reading of the paper may turn
+    judged_alike(...)   the same by what was planned, where it was run under that reading, too
 
 A module for each kind of claim: `parameters` (β, T, C), `retrieval` (mAP against code length), `times`, `theory` and
 `drift`. `levels` has the one rule by which all of them compare, `verdicts` how parts of a claim are put together.
@@ -15,7 +16,7 @@ from onlinehash.experiments.claims.verdicts import Claim, Judged, Verdict, judge
 from onlinehash.experiments.readings import Reading
 from onlinehash.experiments.rows import Rows
 
-__all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged", "judged_under"]
+__all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged", "judged_alike", "judged_under"]
 
 CLAIMS: tuple[Claim, ...] = (
     *parameters.CLAIMS,
@@ -34,3 +35,12 @@ def judged(rows: Rows) -> list[Judged]:
 def judged_under(reading: Reading, rows: Rows) -> list[Judged]:
     """Those that rest on plans of a reading, judged by its rows; "not tested" where none of a plan was run."""
     return [judge(claim, rows) for claim in CLAIMS if {*claim.plans} <= {*reading.plans}]
+
+
+def judged_alike(reading: Reading, rows: Rows, planned: Rows) -> list[Judged]:
+    """The claims of `judged_under` by the rows of the plans themselves, on the sets and at the lengths of `rows` alone.
+
+    A verdict that differs from these is due to the reading, and not to the lengths that were run under it.
+    """
+    places = {(row.plan, row.role, row.value) for row in rows}
+    return judged_under(reading, Rows(row for row in planned if (row.plan, row.role, row.value) in places))

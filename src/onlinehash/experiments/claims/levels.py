@@ -2,8 +2,8 @@
 
 The rule everywhere: a level is higher than another when its mean is, by more than the 95 % interval of the difference.
 That is the 97.5 % quantile of Student's t times the standard error; the degrees of freedom are those of all runs
-compared, one less for each level (n1 + n2 - 2 for two). Fewer than two runs are no level, and decide nothing. That two
-are not apart does not make them equal: for that, the standard error must be small, too.
+compared, one less for each level (n1 + n2 - 2 for two). Fewer than three runs are no level, and decide nothing. That
+two are not apart does not make them equal: for that, the standard error must be small, too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
 QUANTILE = 0.975
 #: A difference of this share is "little": what counts as no change.
 LITTLE = 0.05
+#: Runs that a mean needs at least.
+FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ class Level:
 
 
 def level_of(values: Sequence[float] | np.ndarray, where: str) -> Level:
-    """Of one number for each seed, at least two of them."""
+    """Of one number for each seed, at least three of them."""
     n = len(values)
-    if n < 2:
-        raise Missing(f"of at least two runs {where}" if n else where)
+    if n < FEWEST:
+        raise Missing(f"of at least {FEWEST} runs {where}" if n else where)
     spread = float(np.std(values, ddof=1))
     return Level(float(np.mean(values)), spread, spread / math.sqrt(n), n - 1)
 
@@ -117,11 +119,11 @@ class Grid:
 
 
 def grid_of(rows: Rows, *lines: str) -> Grid:
-    """Of all values in these rows, which must be all of a plan on a set: are there two runs of these contestants?"""
+    """Of all values in these rows, which must be all of a plan on a set: are there enough runs of these contestants?"""
     values = sorted(rows.distinct("value"))
-    run = [value for value in values if all(len(rows.of(line=line, value=value)) > 1 for line in lines)]
+    run = [value for value in values if all(len(rows.of(line=line, value=value)) >= FEWEST for line in lines)]
     if not run:
-        raise Missing(f"of at least two runs of {' and '.join(lines)}{' together' if len(lines) > 1 else ''}")
+        raise Missing(f"of at least {FEWEST} runs of {' and '.join(lines)}{' together' if len(lines) > 1 else ''}")
     return Grid(run, [value for value in values if value not in run])
 
 

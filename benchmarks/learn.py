@@ -22,7 +22,7 @@ SIZES = ((512, 64), (300, 32), (960, 128), (2048, 64))
 N_PAIRS = 20_000
 METHODS = {"OH": OnlineHashing, "Smooth": SmoothPairHashing, "Blended": BlendedPairHashing}
 N_FIRST = 4000  # pairs after which every one of them has found its beginning
-N_LATER = 512  # later pairs in a batch: 16 chunks, one round of what is done in some chunks only
+N_LATER = 1024  # later pairs in a batch: 32 chunks, one round of what is done in some chunks only
 N_CALLS = 320  # calls of learn_pair that are timed together: ten chunks
 PAPER_MICROSECONDS = 1500  # one thread of a Xeon X5650, 2017
 

@@ -80,7 +80,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 NO_KEY = 1e300
 
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
-LOOKED_AT = 4
+LOOKED_AT = 8
 
 #: Points that a bit needs, however small `burn_in` is: ITQ of fewer points than bits fits nothing.
 POINTS_PER_BIT = 8
@@ -142,7 +142,7 @@ class BlendedPairHashing(SmoothPairHashing):
     Codes(n=200, n_bits=8)
     """
 
-    _some = 16
+    _some = 32
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)

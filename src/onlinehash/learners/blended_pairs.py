@@ -80,7 +80,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 NO_KEY = 1e300
 
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
-LOOKED_AT = 8
+LOOKED_AT = 4
 
 #: Points that a bit needs, however small `burn_in` is: ITQ of fewer points than bits fits nothing.
 POINTS_PER_BIT = 8

@@ -139,22 +139,23 @@ def _similarity_learning(s: Shapes) -> float:
 
 
 def _smooth_pairs(s: Shapes) -> float:
-    """Four products of points with W or its gradient, 4Dr each; second moments 4D², of some chunks; the step 6Dkr.
+    """Four products of points with W or its gradient, 4Dr each; second moments 2D², of some chunks; the step 6Dkr.
 
     The step is one for a chunk; its k directions are found so seldom that they do not count.
     """
     k, c = min(damping.N_DIRECTIONS, s.D), s.c
-    return 6 * s.D + 16 * s.D * s.r + 4 * s.D**2 / smooth_pairs.SOME + 6 * s.D * k * s.r / c
+    return 6 * s.D + 16 * s.D * s.r + 2 * s.D**2 / smooth_pairs.SOME + 6 * s.D * k * s.r / c
 
 
 def _blended_pairs(s: Shapes) -> float:
     """Three products of points with W or its gradient, 4Dr each, and two more of some chunks; then as smooth pairs.
 
-    The step takes two products with the k directions; the beginning happens so seldom that it does not count.
+    Points are multiplied with the k directions, 4Dk, and what comes of it with r columns, twice 4kr; the beginning
+    happens so seldom that it does not count.
     """
-    k, c = min(damping.N_DIRECTIONS, s.D), s.c
-    products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT)
-    return 6 * s.D + products + 4 * s.D**2 / blended_pairs.BlendedPairHashing._some + 4 * s.D * k * s.r / c
+    k = min(damping.N_DIRECTIONS, s.D)
+    products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT) + 4 * s.D * k + 8 * k * s.r
+    return 6 * s.D + products + 2 * s.D**2 / blended_pairs.BlendedPairHashing._some
 
 
 def _mini_batch(s: Shapes) -> float:

@@ -37,7 +37,7 @@ CLAIM_WIDTH, TITLE_WIDTH = 64, 20
 class ReadOtherwise:
     """A reading, what was measured under it, and what became of the claims whose experiments it has.
 
-    planned: the same claims as planned, at the lengths that were run under the reading.
+    planned: the same claims as planned, by the lengths and seeds that were run under the reading.
     """
 
     reading: Reading
@@ -50,7 +50,7 @@ class ReadOtherwise:
         return next((one.verdict for one in self.judged if one.name == claim.name), "")
 
     def turns(self, claim: Judged) -> bool:
-        """Whether a claim has another verdict under this reading than as planned at the same lengths."""
+        """Whether a claim has another verdict under this reading than as planned by the same lengths and seeds."""
         planned = next((one.verdict for one in self.planned if one.name == claim.name), "")
         return {planned, self.verdict(claim)}.isdisjoint(("", "not tested")) and planned != self.verdict(claim)
 

@@ -114,8 +114,10 @@ class Plan:
         return replace(self, **changes, is_quick=True)
 
     def under(self, reading: Reading) -> Plan:
-        """The same under another reading of the paper."""
-        values = tuple(reading.values) if reading.values and self.vary == "bits" else self.values
+        """The same under another reading of the paper, at those of its own lengths that the reading has."""
+        values = self.values
+        if reading.values and self.vary == "bits":
+            values = tuple(value for value in values if value in reading.values)
         return replace(self, values=values, reading=reading)
 
 

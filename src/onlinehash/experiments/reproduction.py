@@ -153,7 +153,7 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     yield f"![{words}]({figures}/{claims_map.NAME}.svg)\n"
     yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
     yield "✗ not confirmed, – not run; nothing where the experiment of a claim is not part of a reading. Fewer"
-    yield "lengths are run under a reading, so a verdict turns where it differs from the plan's at the same lengths.\n"
+    yield "lengths and seeds are run under a reading: a verdict turns if it differs from the plan's by the same ones.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))

@@ -11,10 +11,12 @@ A module for each kind of claim: `parameters` (β, T, C), `retrieval` (mAP again
 
 from __future__ import annotations
 
+from typing import Any
+
 from onlinehash.experiments.claims import drift, parameters, retrieval, theory, times
 from onlinehash.experiments.claims.verdicts import Claim, Judged, Verdict, judge
 from onlinehash.experiments.readings import Reading
-from onlinehash.experiments.rows import Rows
+from onlinehash.experiments.rows import Row, Rows
 
 __all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged", "judged_alike", "judged_under"]
 
@@ -38,9 +40,13 @@ def judged_under(reading: Reading, rows: Rows) -> list[Judged]:
 
 
 def judged_alike(reading: Reading, rows: Rows, planned: Rows) -> list[Judged]:
-    """The claims of `judged_under` by the rows of the plans themselves, on the sets and at the lengths of `rows` alone.
+    """The claims of `judged_under` by the rows of the plans themselves, at the sets, lengths and seeds of `rows` alone.
 
-    A verdict that differs from these is due to the reading, and not to the lengths that were run under it.
+    A verdict that differs from these is due to the reading, and not to what was run under it.
     """
-    places = {(row.plan, row.role, row.value) for row in rows}
-    return judged_under(reading, Rows(row for row in planned if (row.plan, row.role, row.value) in places))
+    run = {_place(row) for row in rows}
+    return judged_under(reading, Rows(row for row in planned if _place(row) in run))
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row.plan, row.role, row.line, row.value, row.seed

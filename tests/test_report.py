@@ -1,4 +1,4 @@
-"""The technical report: every number in it stands on a page that its paragraph links to."""
+"""The technical report: every number in it stands on a page that its paragraph links to, beside its command."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def test_every_number_stands_on_a_page_that_is_named_beside_it(part):
     for number in NUMBER.findall(part):
         value = number.replace(" %", "")
         assert re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", told), f"{number} is on none of {sorted(pages)}"
+
+
+@pytest.mark.parametrize("part", PARTS, ids=range(len(PARTS)))
+def test_the_command_that_prints_a_number_is_named_beside_it(part):
+    assert re.search(r"`(?:experiment\s(?:claims|table)|python benchmarks/)", part)
 
 
 def test_it_has_numbers():

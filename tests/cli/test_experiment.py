@@ -108,6 +108,7 @@ def test_claims_are_judged_by_kept_results():
     assert onlinehash("experiment", "claims", "--results", "nowhere").code == 2
 
 
+@pytest.mark.long
 def test_tables_under_a_reading():
     kept = Path(__file__).parents[2] / "docs/results"
     told = onlinehash("experiment", "table", "batch", "--reading", "klsh", "--results", kept, "--json")

@@ -24,6 +24,7 @@ def test_equal_within_the_spread_or_different():
     spread = cell.spread("map")
     assert spread > 0.01 * ROWS[0].result.final["map"]
     assert again(0.0) == "identical"
+    assert again(0.004 * ROWS[0].result.final["map"]) == "equal"
     assert again(0.9 * spread) == "within the spread"
     assert again(-1.1 * spread) == "different"
 

@@ -20,7 +20,7 @@ class Reading:
     """One of them.
 
     title: a few words, over a column of the map of claims. why: what makes it fair.
-    plans: which plans are run so. values: at which lengths, where a plan varies the bits; empty for the plan's own.
+    plans: which plans are run so. values: at which of its lengths, where a plan varies the bits; empty for all.
     bits: the length where a plan varies something else; None for the plan's own.
     conditions, features, parameters: what changes, for whoever has it.
     instead: contestants by who stands in for them.

@@ -123,7 +123,7 @@ def _architecture(facts: Mapping[str, Any]) -> str:
     machine = str(facts.get("machine", ""))
     if not machine:
         return "on a machine that they do not name"
-    return "on ARM" if "aarch64" in machine or "Neoverse" in machine else "on x86-64"
+    return "on ARM" if "aarch64" in machine or "arm64" in machine else "on x86-64"
 
 
 def _set_cells(rows: Sequence[Row]) -> list[str]:

@@ -25,6 +25,8 @@ from onlinehash.serve import background
 from onlinehash.serve.settings import Limits
 from tests.client.helpers import Asked, Reply, forwarding, serving
 from tests.programs import outcome, plain
+from tests.serve.services import SECONDS
+from tests.serve.test_refreshes import Slow
 from tests.support import refused
 
 X = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
@@ -274,9 +276,41 @@ def test_a_refresh_that_is_cancelled() -> None:
         assert not job.done
         assert not job.wait(0.1)
         job.cancel()
-        assert asked[-1] == "/v1/refresh/cancel"
+        assert "/v1/refresh/cancel" in asked
         assert job.done
         assert not job.wait()
+
+
+def test_a_refresh_that_somebody_else_cancels_has_ended(
+    served: tuple[LiveIndex, RemoteIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, other = served
+    other.add(None, X)
+    slow = Slow(monkeypatch)
+
+    async def cancelled() -> None:
+        async with onlinehash.connect_async(other.url) as there:
+            job = await there.refresh(wait=False)
+            assert job is not None
+            assert not await job.done()
+            other.cancel()
+            assert not await job.wait(SECONDS)
+            assert await job.done()
+
+    with onlinehash.connect(other.url) as remote:
+        job = remote.refresh(wait=False)
+        assert job is not None
+        assert not job.done
+        assert remote.is_refreshing
+        other.cancel()
+        began = time.monotonic()
+        assert not job.wait(SECONDS)
+        assert time.monotonic() - began < SECONDS / 2
+        asyncio.run(cancelled())
+        slow.finish_all()
+        other.refresh()
+        assert job.done
+        assert not job.wait(), "that was another one"
 
 
 def test_a_refresh_may_take_longer_than_any_request() -> None:

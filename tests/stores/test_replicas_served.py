@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,11 +15,13 @@ import pytest
 
 import onlinehash
 from onlinehash import OnlineHashing, PostgresIndex, refresh
+from onlinehash.client.remote_index import RemoteRefresh
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import server
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
+from onlinehash.stores.index import StoreIndex
 from onlinehash.stores.postgres import connections, migration, news, receipts
 from onlinehash.stores.postgres.connections import connect
 from tests.client.test_congruence import STORE_FACTS, alike
@@ -181,6 +184,35 @@ def test_pairs_and_a_refresh_count_everywhere(two: list[tuple[Service, str]]) ->
     model = onlinehash.io.files.from_bytes(httpx.get(f"{a}/v1/model/download", timeout=SECONDS).content, "the answer")
     assert model.n_pairs_seen_ == 20
     assert first.index.serial == second.index.serial == 2
+
+
+def test_a_refresh_that_is_cancelled_at_another_replica_has_ended(
+    two: list[tuple[Service, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, a), (_, b) = two
+    take_up = StoreIndex._take_up
+
+    def late(self: StoreIndex, *args: Any) -> Any:
+        time.sleep(0.3)  # in which the other replica cannot know of it
+        return take_up(self, *args)
+
+    def idle(self: StoreIndex, *_: Any) -> Any:
+        time.sleep(0.01)
+        return self._reader.fresh().state
+
+    monkeypatch.setattr(StoreIndex, "batch_rows", 8)
+    monkeypatch.setattr(StoreIndex, "_take_up", late)
+    monkeypatch.setattr(StoreIndex, "_work", idle)
+    with onlinehash.connect(a) as here, onlinehash.connect(b) as there:
+        here.learn_pairs_by_id(FIRST[:20], FIRST[20:40], [i % 2 == 0 for i in range(20)])
+        job = here.refresh(wait=False)
+        assert isinstance(job, RemoteRefresh)
+        job._connection, job._calls = there._connection, there._calls  # as if a balancer sent its questions there
+        assert not job.done
+        there.cancel()
+        assert not job.wait(SECONDS)
+        assert job.done
+        assert not first.index.is_refreshing
 
 
 def test_a_key_is_used_once_by_all_replicas(two: list[tuple[Service, str]]) -> None:

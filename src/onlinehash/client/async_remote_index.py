@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from onlinehash import checks
-from onlinehash.client.calls import Calls, look_alike
+from onlinehash.client.calls import Begun, Calls, look_alike
 from onlinehash.client.connection import AsyncConnection
 from onlinehash.client.session import Call, Session
 from onlinehash.index.api import Capability, Id, VectorIndex, Vectors
@@ -25,33 +25,36 @@ T = TypeVar("T")
 class AsyncRemoteRefresh:
     """A refresh that runs in the service."""
 
-    def __init__(self, connection: AsyncConnection, calls: Calls, before: tuple[int, int], longest: float) -> None:
+    def __init__(self, connection: AsyncConnection, calls: Calls, begun: Begun, longest: float) -> None:
         self._connection, self._calls = connection, calls
-        self._before, self._longest = before, longest
-        self._cancelled = False
+        self._begun, self._longest = begun, longest
+        self._outcome: bool | None = None
 
     async def done(self) -> bool:
         """Whether it has ended, one way or another."""
-        return self._cancelled or await self._finished()
+        return await self._looked() is not None
 
-    async def _finished(self) -> bool:
-        return await self._connection.run(self._calls.refreshed_so_far()) != self._before
+    async def _looked(self) -> bool | None:
+        """Whether the new codes are there; None while it runs."""
+        if self._outcome is None:
+            self._outcome = await self._connection.run(self._calls.outcome(self._begun))
+        return self._outcome
 
     async def cancel(self) -> None:
         """Stop it as if it had never begun."""
         await self._connection.run(self._calls.cancel())
-        self._cancelled = True
+        self._outcome = bool(await self._looked())  # if one still runs, it is another
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
+        """Wait for the end; True if the new codes are there, False if it was cancelled, has failed or is still running.
 
         Without a timeout it waits as long as any other call of the connection. A timeout may be longer than that: the
         service is asked now and then, and only each request has to keep the connection's limit.
         """
         end = time.monotonic() + (self._longest if timeout is None else timeout)
-        while not (finished := await self._finished()) and not self._cancelled and time.monotonic() < end:
+        while (outcome := await self._looked()) is None and time.monotonic() < end:
             await asyncio.sleep(LOOK_EVERY)
-        return finished
+        return bool(outcome)
 
 
 def _run(
@@ -202,6 +205,7 @@ class AsyncRemoteIndex:
     versions = _told(Calls.versions)
     serial = _told(Calls.serial)
     paused = _told(Calls.paused)
+    is_refreshing = _told(Calls.is_refreshing)
     behind = _told(Calls.behind)
     pairs_behind: _Told[int] = _Told(Calls.behind, lambda behind: behind.pairs)
     counters = _told(Calls.counters)
@@ -212,11 +216,10 @@ class AsyncRemoteIndex:
 
     async def refresh(self, wait: bool = True) -> AsyncRemoteRefresh | None:
         """Re-encode all stored items with the learner's current hash functions; see `VectorIndex.refresh`."""
-        before = None if wait else await self._connection.run(self._calls.refreshed_so_far())
-        await self._connection.run(self._calls.refresh(wait))
-        if before is None:
-            return None
-        return AsyncRemoteRefresh(self._connection, self._calls, before, self._session.timeout)
+        if wait:
+            return await self._connection.run(self._calls.refresh())
+        begun = await self._connection.run(self._calls.begin_refresh())
+        return AsyncRemoteRefresh(self._connection, self._calls, begun, self._session.timeout)
 
     # ------------------------------------------------------------------------------------------------ as any remote one
 

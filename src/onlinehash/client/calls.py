@@ -55,6 +55,13 @@ class RemoteVersion(NamedTuple):
     version: int
 
 
+class Begun(NamedTuple):
+    """A refresh that was begun: the refreshes and the serial number before it, and the epoch of the service then."""
+
+    before: tuple[int, int]
+    epoch: int
+
+
 class Clicks(NamedTuple):
     """The pairs made from clicks (query or None, item, similar, weight), and what each pair did."""
 
@@ -526,10 +533,23 @@ class Calls:
     def refresh(self, wait: bool = True) -> Call[None]:
         yield from self._session.change("POST", "/v1/refresh", {"wait": bool(wait)}, is_long=True)
 
-    def refreshed_so_far(self) -> Call[tuple[int, int]]:
-        """What changes when a refresh ends."""
+    def begin_refresh(self) -> Call[Begun]:
+        """Begin a refresh, and return at once."""
         stats = yield from self._stats()
-        return int(stats["refreshes"]), int(stats["serial"])
+        yield from self.refresh(wait=False)
+        return Begun(_refreshed(stats), self._session.written)
+
+    def outcome(self, refresh: Begun) -> Call[bool | None]:
+        """Whether a refresh has led to new codes; None while it runs. One that was cancelled or failed has not."""
+        stats = yield from self._session.in_order(self._stats(), refresh.epoch)  # a replica that has not heard of it
+        if _refreshed(stats) != refresh.before:  # would take it for cancelled
+            return True
+        return None if stats.get("refreshing", True) else False  # services before 0.2 do not tell
+
+    def is_refreshing(self) -> Call[bool]:
+        """Whether a refresh runs in the service."""
+        stats = yield from self._stats()
+        return bool(stats["refreshing"])
 
     def cancel(self) -> Call[None]:
         yield from self._session.change("POST", "/v1/refresh/cancel", {})
@@ -566,3 +586,8 @@ class Calls:
         """The `repr` of an index of this class."""
         about = self._session.about
         return f"{name}({self._session.url!r}, {about['method']}, n_bits={about['n_bits']})"
+
+
+def _refreshed(stats: dict[str, Any]) -> tuple[int, int]:
+    """What changes when a refresh leads to new codes."""
+    return int(stats["refreshes"]), int(stats["serial"])

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
-from onlinehash.client.calls import Calls, RemoteVersion, look_alike
+from onlinehash.client.calls import Begun, Calls, RemoteVersion, look_alike
 from onlinehash.client.connection import Connection
 from onlinehash.client.session import Call, Session
 from onlinehash.codes import Codes
@@ -26,35 +26,37 @@ T = TypeVar("T")
 class RemoteRefresh:
     """A refresh that runs in the service."""
 
-    def __init__(self, connection: Connection, calls: Calls, before: tuple[int, int], longest: float) -> None:
+    def __init__(self, connection: Connection, calls: Calls, begun: Begun, longest: float) -> None:
         self._connection, self._calls = connection, calls
-        self._before, self._longest = before, longest
-        self._cancelled = False
+        self._begun, self._longest = begun, longest
+        self._outcome: bool | None = None
 
     @property
     def done(self) -> bool:
         """Whether it has ended, one way or another."""
-        return self._cancelled or self._finished
+        return self._looked() is not None
 
-    @property
-    def _finished(self) -> bool:
-        return self._connection.run(self._calls.refreshed_so_far()) != self._before
+    def _looked(self) -> bool | None:
+        """Whether the new codes are there; None while it runs."""
+        if self._outcome is None:
+            self._outcome = self._connection.run(self._calls.outcome(self._begun))
+        return self._outcome
 
     def cancel(self) -> None:
         """Stop it as if it had never begun."""
         self._connection.run(self._calls.cancel())
-        self._cancelled = True
+        self._outcome = bool(self._looked())  # if one still runs, it is another
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
+        """Wait for the end; True if the new codes are there, False if it was cancelled, has failed or is still running.
 
         Without a timeout it waits as long as any other call of the connection. A timeout may be longer than that: the
         service is asked now and then, and only each request has to keep the connection's limit.
         """
         end = time.monotonic() + (self._longest if timeout is None else timeout)
-        while not (finished := self._finished) and not self._cancelled and time.monotonic() < end:
+        while (outcome := self._looked()) is None and time.monotonic() < end:
             time.sleep(LOOK_EVERY)
-        return finished
+        return bool(outcome)
 
 
 def _run(call: Callable[Concatenate[Calls, P], Call[T]]) -> Callable[Concatenate[RemoteIndex, P], T]:
@@ -134,9 +136,10 @@ class RemoteIndex(VectorIndex):
     roll_back = _run(Calls.roll_back)
 
     def refresh(self, wait: bool = True) -> RemoteRefresh | None:
-        before = None if wait else self._connection.run(self._calls.refreshed_so_far())
-        self._connection.run(self._calls.refresh(wait))
-        return None if before is None else RemoteRefresh(self._connection, self._calls, before, self._session.timeout)
+        if wait:
+            return self._connection.run(self._calls.refresh())
+        begun = self._connection.run(self._calls.begin_refresh())
+        return RemoteRefresh(self._connection, self._calls, begun, self._session.timeout)
 
     # ------------------------------------------------------------------------------------------------ what it tells
 
@@ -198,6 +201,10 @@ class RemoteIndex(VectorIndex):
     @property
     def paused(self) -> bool:
         return self._connection.run(self._calls.paused())
+
+    @property
+    def is_refreshing(self) -> bool:
+        return self._connection.run(self._calls.is_refreshing())
 
     @property
     def counters(self) -> Counters:

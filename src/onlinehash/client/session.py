@@ -214,9 +214,9 @@ class Session:
             headers[AT_LEAST] = str(self._written)
         return (yield from self._send(Request(method, path, headers, **parts)))
 
-    def in_order(self, call: Call[T]) -> Call[T]:
-        """A call of several requests, each of which sees at least what the one before saw, at any replica."""
-        seen, outcome = 0, None
+    def in_order(self, call: Call[T], seen: int = 0) -> Call[T]:
+        """A call whose requests each see at least what the one before saw, at any replica, the first one an epoch."""
+        outcome = None
         while True:
             try:
                 step = call.send(outcome)

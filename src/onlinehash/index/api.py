@@ -1078,6 +1078,11 @@ class VectorIndex(ABC):
 
     @property
     @abstractmethod
+    def is_refreshing(self) -> bool:
+        """Whether a refresh runs in the background; in a database, that of any process, from its first part on."""
+
+    @property
+    @abstractmethod
     def counters(self) -> Counters:
         """Totals over all refreshes: `refreshes`, `bits_rehashed`, `bits_skipped`, `bits_flipped`."""
 

@@ -244,6 +244,11 @@ class LearnerIndex(VectorIndex):
             self._begin(older_version(self, serial), wait=True, pause=True)
 
     @property
+    def is_refreshing(self) -> bool:
+        job = self._refresher.job
+        return job is not None and not job.done
+
+    @property
     def newest(self) -> Encoder:
         return self._refresher.newest(self)
 

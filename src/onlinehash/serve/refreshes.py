@@ -57,10 +57,19 @@ class Refreshes:
             _, running = await self._joined()
 
     async def begin(self) -> None:
-        """Begin a refresh, or queue one after that which is running; return at once."""
+        """Begin a refresh, or queue one after that which is running; return when other replicas can see it, too."""
         needed, running = await self._joined()
-        if running is not None and running.stage < needed:
+        if running is None:
+            return
+        if running.stage < needed:
             self._start(self._follow())
+        while not running.job.done and not self._index.is_refreshing:
+            await asyncio.sleep(PAUSE)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a refresh runs, here or in another process, or waits for one to end."""
+        return bool(self._tasks) or self._index.is_refreshing
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -301,11 +301,13 @@ class Service:
 
     def _stats(self, behind: Behind) -> dict[str, object]:
         index = self.index
+        is_refreshing = self.refreshes.is_running  # before its outcome: one that ends in between was not cancelled
         seconds, (n_learned, n_updated) = time.monotonic() - self._started, self.changes.activity.totals
         return self.codes() | {
             "n": len(index),
             "behind": {"bits": behind.bits, "pairs": behind.pairs},
             "bits_skipped": index.bits_skipped,
+            "refreshing": is_refreshing,
             "queue": {"length": len(self.writer), "limit": self.limits.queue},
             "searches": self.searches,
             "searches_per_second": self.searches_per_second,

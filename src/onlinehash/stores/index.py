@@ -824,6 +824,10 @@ class StoreIndex(LearnerIndex):
         return self._state.paused
 
     @property
+    def is_refreshing(self) -> bool:
+        return self._state.pending is not None
+
+    @property
     def counters(self) -> Counters:
         return self._state.counters
 

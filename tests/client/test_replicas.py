@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,6 +25,7 @@ from onlinehash.client.session import AT_LEAST, EPOCH, HEALTH, SILENT_SECONDS, A
 from onlinehash.errors import InvalidInput, NotSupported, ServiceUnavailable
 from onlinehash.serve import background
 from tests.client.helpers import Asked, Blocking, Reply, Service, forwarding, serving
+from tests.servers import wait_until
 from tests.support import refused
 
 ABOUT = {"method": "OnlineHashing", "n_bits": 8, "n_models": 1, "receipts": True, "limits": {}}
@@ -295,11 +297,39 @@ def test_a_read_that_takes_long_has_the_time_for_it(
         assert seconds < 20 + SILENT_SECONDS + 2.0
 
 
-def test_a_change_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be half done; only its share of the time ends it."""
+def test_a_hung_replica_costs_a_change_as_little_as_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, hung, answering())
+    assert world.run(world.session.change("POST", "/v1/flush", {})) == ({}, SILENT_SECONDS)
+    assert len({attempt.request.headers["Idempotency-Key"] for attempt in world.sent}) == 1
+    for _ in range(5):
+        assert world.run(world.session.change("POST", "/v1/flush", {})) == ({}, 0.0), "it is left alone"
+
+
+@pytest.mark.parametrize("slow_first", [True, False])
+def test_a_change_that_takes_long_has_the_time_for_it(monkeypatch: pytest.MonkeyPatch, slow_first: bool) -> None:
+    """The second replica finds the key as soon as the first one has made the change."""
+    slow = answering(after=20.0)
+    world = World(monkeypatch, *([slow, slow] if slow_first else [dead, slow]))
+    found, seconds = world.run(world.session.change("POST", "/v1/flush", {}))
+    assert found == {}
+    assert seconds <= 20 + SILENT_SECONDS
+
+
+def test_a_change_is_not_cut_off_where_keys_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be half done, and no other replica would know; only its share of the time ends it."""
     world = World(monkeypatch, answering(after=10.0), answering())
+    world.session.about = {"receipts": False}
     assert world.run(world.session.change("POST", "/v1/flush", {})) == ({}, 10.0)
     assert not world.sent_to("http://b")
+
+
+def test_a_request_that_is_long_itself_is_not_cut_off_and_not_sent_to_one_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, hung, answering(after=20.0))
+    refresh = world.session.change("POST", "/v1/refresh", {}, is_long=True)
+    assert world.run(refresh) == ({}, session.HEALTH_SECONDS + 20.0)
+    assert world.sent_to("http://a") == ["/v1/health"]
 
 
 def test_nothing_is_asked_before_a_request_if_there_is_no_other_replica(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,6 +415,43 @@ def test_one_of_two_services_hangs(kind: str, monkeypatch: pytest.MonkeyPatch) -
             assert there.find(X[3], 1).ids.tolist() == [3]
             assert time.monotonic() - began < 5, "a third of its share of the time"
         assert sum(path != HEALTH.path for path in hung_up) == 1
+
+
+@KINDS
+def test_a_change_goes_on_where_one_of_two_services_hangs(
+    kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The change arrives there after all, when it wakes, and is known."""
+    monkeypatch.setattr(session, "SILENT_SECONDS", 0.3)
+    index, X = LiveIndex(n_bits=8, path=tmp_path / "index"), np.eye(6, dtype=np.float32)
+    index.add(None, X)
+    hangs, ends, woken = threading.Event(), threading.Event(), list[Reply]()
+
+    def one_way(asked: Asked) -> Reply:
+        if hangs.is_set() and asked.method == "POST":
+            ends.wait(60)
+            woken.append(forwarding(url, asked))
+        return forwarding(url, asked)
+
+    with ExitStack() as stack:
+        url = stack.enter_context(background(index))
+        urls = [stack.enter_context(serving(one_way)), url]
+        stack.callback(ends.set)
+        if kind == "sync":
+            there: Any = stack.enter_context(onlinehash.connect(urls))
+        else:
+            runner = stack.enter_context(asyncio.Runner())
+            there = Blocking(runner, runner.run(_connected(urls)))
+            stack.callback(there.close)
+        hangs.set()
+        for n in range(2):  # one of which begins with the one that hangs
+            began = time.monotonic()
+            there.add(None, X[n])
+            assert time.monotonic() - began < 5, "a third of its share of the time"
+        ends.set()
+        wait_until(lambda: len(woken) == 1, "the change to arrive once more")
+        assert woken[0].headers["idempotency-replayed"] == "true"
+        assert len(there) == 8
 
 
 async def _connected(urls: list[str]) -> Any:

@@ -37,8 +37,8 @@ TRY_AGAIN = (429, 502, 503)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 #: Seconds to wait for a connection to a replica if there are others to ask.
 CONNECT_SECONDS = 2.0
-#: Seconds for which a replica may be silent during a read if there are others to ask. A search takes milliseconds, but
-#: a replica that is behind waits for two seconds (`follow_wait_s`) before it refuses: that must not look like a hang.
+#: Seconds for which a replica may be silent if there are others to ask. Most requests take milliseconds, but a replica
+#: that is behind waits for two seconds (`follow_wait_s`) before it refuses a read: that must not look like a hang.
 SILENT_SECONDS = 2.5
 #: Seconds that a replica which was silent has to show that it is alive, before a request is sent to it.
 HEALTH_SECONDS = 1.0
@@ -296,10 +296,11 @@ class Session:
     ) -> Generator[Attempt, Answer | Failure | None, Answer | Failure]:
         """What comes of a request at a replica. One that was silent is first asked whether it is alive.
 
-        Each replica that is left to ask gets an equal share of the time, unless the request itself is long. The last
-        one may use it all; any other must not be silent for long, if the request is a read.
+        Each replica that is left to ask gets an equal share of the time. The last one may use it all; any other must
+        not be silent for long, unless a change that it may be making could not be sent to another. A request that is
+        long itself may take all the time at any replica, so each is first asked whether it is alive.
         """
-        if replica.was_silent and len(self._replicas) > 1:
+        if (replica.was_silent or request.is_long) and len(self._replicas) > 1:
             seconds = min(HEALTH_SECONDS, _left(deadline) / (n_left + 1))
             outcome = yield Attempt(replica.url, HEALTH, seconds, seconds, seconds)
             if isinstance(outcome, Failure):  # whatever it answers, it is alive, and the request gets its own answer
@@ -307,7 +308,8 @@ class Session:
         left = _left(deadline)
         share = left if request.is_long else left / n_left
         connect = share if n_left == 1 else min(share, CONNECT_SECONDS)
-        silent = share if n_left == 1 or request.is_change else min(share, SILENT_SECONDS)
+        must_stay = n_left == 1 or request.is_long or (request.is_change and not self._keeps_keys)
+        silent = share if must_stay else min(share, SILENT_SECONDS)
         outcome = yield Attempt(replica.url, request, share, connect, silent)
         assert outcome is not None
         return outcome

@@ -83,7 +83,7 @@ def test_equal_settings_of_two_plans_are_one_run():
     online = {one.name for one in settings(planning.read_plan("online"), "gist1m")}
     batch = {one.name for one in settings(planning.read_plan("batch"), "gist1m")}
     beta = {one.name for one in settings(planning.read_plan("beta"), "gist1m")}
-    assert len(online & batch) == 4 * 7 * 3 + 3  # KLSH, OH, MMOH and ITQ; and floats, which have no length
+    assert len(online & batch) == 4 * 7 * 5 + 5  # KLSH, OH, MMOH and ITQ; and floats, which have no length
     assert len(beta & online) == 3 * 3  # β = 0.4, which is the default, at 64 bits; and both references
 
 

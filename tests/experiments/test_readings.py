@@ -11,7 +11,7 @@ from onlinehash.experiments import claims_map, measurement
 from onlinehash.experiments.claims import judged, judged_alike, judged_under
 from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.plan import cells, contestant, plans, read_plan
-from onlinehash.experiments.readings import OURS, find_readings, known_readings
+from onlinehash.experiments.readings import OURS, SEEDS, find_readings, known_readings
 from onlinehash.experiments.reproduction import write_reproduction
 from onlinehash.experiments.rows import Rows, rows_to_speak_of
 from onlinehash.experiments.settings import Setting
@@ -48,6 +48,7 @@ def test_raw_vectors():
     assert setting.conditions["vectors"] == "raw"
     assert setting.parameters["features"]["normalize"] is False
     assert plan.values == (16, 32, 64, 128)
+    assert (read_plan("online").seeds, plan.seeds) == (5, SEEDS)
 
 
 def test_others_stand_in_under_the_same_name():
@@ -78,8 +79,11 @@ def test_vectors_and_neighbours_of_a_split():
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((600, 4)) * [10, 1, 1, 1] + 3).astype(np.float32)
     data = datasets.Dataset("made", X)
-    unit, raw = (SplitData(data, "neighbours", (5, 1), vectors=vectors) for vectors in ("unit", "raw"))
+    kinds = ("unit", "uncentred", "raw")
+    unit, uncentred, raw = (SplitData(data, "neighbours", (5, 1), vectors=vectors) for vectors in kinds)
     np.testing.assert_allclose(np.linalg.norm(unit.rows, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(uncentred.rows, raw.rows / np.linalg.norm(raw.rows, axis=1, keepdims=True), rtol=1e-5)
+    assert np.abs(unit.rows - uncentred.rows).max() > 0.1
     assert set(map(tuple, raw.rows)) <= set(map(tuple, X))
     left, right, similar = unit.pairs(300, np.random.default_rng(1))
     np.testing.assert_array_equal(raw.similar(left, right), similar)  # neighbours are those of vectors as they came

@@ -38,4 +38,4 @@ def test_runs_that_share_a_split_and_anchors_come_together():
     ordered = runner._sharing(jobs)
     assert sorted(map(id, ordered)) == sorted(map(id, jobs))
     places = [(job.path, job.setting.conditions.get("vectors"), job.setting.seed) for job in ordered]
-    assert len(list(itertools.groupby(places))) == len({*places}) == 2 * 2 * 5
+    assert len(list(itertools.groupby(places))) == len({*places}) == 2 * (5 + 3)

@@ -11,7 +11,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
 from onlinehash.experiments.adapter import ExactSearch
 from onlinehash.experiments.plan_checks import FOUND, MEASURED, check, check_conditions
-from onlinehash.experiments.readings import OURS, Reading
+from onlinehash.experiments.readings import OURS, SEEDS, Reading
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
@@ -118,7 +118,8 @@ class Plan:
         values = self.values
         if reading.values and self.vary == "bits":
             values = tuple(value for value in values if value in reading.values)
-        return replace(self, values=values, reading=reading)
+        seeds = min(self.seeds, SEEDS) if reading.name else self.seeds
+        return replace(self, values=values, seeds=seeds, reading=reading)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "wrong_share": (_share, "a number from 0 to 1"),
     "looks": (_rising, "rising whole numbers from 0 up"),
     "similar_share": (_share, "a number from 0 to 1"),
-    "vectors": (_one_of("unit", "raw"), "unit or raw"),
+    "vectors": (_one_of("unit", "uncentred", "raw"), "unit, uncentred or raw"),
     "neighbours": (_one_of("raw", "prepared"), "raw or prepared"),
     "inputs": (_whole, "a whole number"),
     "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),

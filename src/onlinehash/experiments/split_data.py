@@ -33,7 +33,8 @@ class SplitData:
     """The rows to learn from, which are also searched, and the queries.
 
     rows, queries: prepared vectors. labels, query_labels: None where neighbours are what counts.
-    vectors: "unit" or "raw", as methods get them. neighbours: "raw" or "prepared", of which vectors.
+    vectors: as methods get them, "unit" (centred, of unit length), "uncentred" (of unit length) or "raw".
+    neighbours: of which vectors, "raw" or "prepared" (centred, of unit length).
     inputs: how many numbers a vector has after a fixed rotation, the rest being cut off; None for all of them.
     """
 
@@ -55,9 +56,11 @@ class SplitData:
         mean = rows[:ROWS_OF_MEAN].mean(axis=0)
         unit = unit_rows(rows - mean), unit_rows(queries - mean)
         self.rows, self.queries = unit
-        if vectors == "raw":
+        if vectors == "uncentred":
+            self.rows, self.queries = unit_rows(rows), unit_rows(queries)
+        elif vectors == "raw":
             self.rows, self.queries = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
-        self._is_unit = vectors == "unit"
+        self._is_unit = vectors != "raw"
         if inputs is not None:
             self.rows, self.queries = (_cut(X, inputs, self._is_unit) for X in (self.rows, self.queries))
         self._compared, self._compared_queries = unit if neighbours == "prepared" else (rows, queries)

@@ -22,7 +22,16 @@ IMPLEMENTATIONS = (LiveIndex, StoreIndex, RemoteIndex)
 OF = {
     Capability.BACKUP: ["backup"],
     Capability.GROUP_COMMIT: ["group_commit"],
-    Capability.LEARNER: ["learner", "taught", "has_shared_learner", "is_learning", "sample", "recent_pairs", "clock"],
+    Capability.LEARNER: [
+        "learner",
+        "taught",
+        "n_changed",
+        "has_shared_learner",
+        "is_learning",
+        "sample",
+        "recent_pairs",
+        "clock",
+    ],
     Capability.POSITIONS: ["positions", "reached", "put_position"],
     Capability.RECEIPTS: ["once", "receipt"],
     Capability.RELOAD: ["reload"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,10 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash import OnlineHashing, PostgresIndex, refresh
+from onlinehash import LiveIndex, OnlineHashing, PostgresIndex, refresh
 from onlinehash.client.remote_index import RemoteRefresh
 from onlinehash.errors import InvalidInput
+from onlinehash.index.api import VectorIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import server
 from onlinehash.serve.service import Service
@@ -253,6 +255,42 @@ def test_events_and_metrics_tell_of_what_others_did(two: list[tuple[Service, str
     assert float(values["onlinehash_epoch"]) == float(values["onlinehash_head_epoch"]) >= epoch
     assert 0 <= float(values["onlinehash_lag_seconds"]) < SECONDS
     assert httpx.get(f"{b}/v1/ready", timeout=SECONDS).json()["status"] == "ready"
+
+
+def told_of_items(writer: VectorIndex, url: str) -> list[int]:
+    """How many items the events of a service name after each of several changes that are made elsewhere."""
+    told = []
+    changes = (
+        lambda: writer.update(FIRST[:1], vectors_of(["other"])),
+        lambda: writer.update(FIRST[:1], payloads=[{"n": 1}]),
+        lambda: writer.remove(FIRST[1:2]),
+        lambda: writer.add(["new"], vectors_of(["new"])),
+    )
+    with httpx.stream("GET", f"{url}/events", timeout=SECONDS) as events:
+        lines = events.iter_lines()
+        assert next(lines) == "event: hello"
+        for change in changes:
+            time.sleep(0.3)  # longer than changes wait for each other
+            change()
+            end = time.monotonic() + SECONDS / 6  # while other events come
+            assert next(line for line in lines if line == "event: items" or time.monotonic() > end) == "event: items"
+            told.append(json.loads(next(lines).removeprefix("data: "))["n"])
+    return told
+
+
+def test_events_tell_of_every_change_of_items_by_another_replica(two: list[tuple[Service, str]]) -> None:
+    (first, _), (_, url) = two
+    n = len(FIRST)
+    assert told_of_items(first.index, url) == [n, n, n - 1, n]
+
+
+def test_events_tell_of_every_change_of_items_by_the_writer_of_a_folder(tmp_path: Path) -> None:
+    with LiveIndex(n_bits=16, refresh=refresh.by_hand(), path=tmp_path / "items") as writer:
+        writer.add(FIRST, vectors_of(FIRST))
+        reader = LiveIndex.open(tmp_path / "items", read_only=True)
+        n = len(FIRST)
+        with server.background(Service(reader, read_only=True)) as url:
+            assert told_of_items(writer, url) == [n, n, n - 1, n]
 
 
 def test_an_epoch_that_does_not_come(stock_home: Home) -> None:

@@ -112,8 +112,8 @@ class AsyncRemoteIndex:
 
     Known at once are also `url`, `path`, `capabilities`, `supports`, `embedder` and `embedded_by`. It lacks the names
     that only raise `NotSupported` in a `RemoteIndex`: `backup`, `reload`, `view`, `once`, `receipt`, `group_commit`,
-    `positions`, `reached`, `put_position`, `learner`, `taught`, `has_shared_learner`, `is_learning`, `sample`,
-    `recent_pairs` and `clock`.
+    `positions`, `reached`, `put_position`, `learner`, `taught`, `n_changed`, `has_shared_learner`, `is_learning`,
+    `sample`, `recent_pairs` and `clock`.
 
     Examples
     --------

@@ -1134,6 +1134,14 @@ class VectorIndex(ABC):
         raise self._unsupported(Capability.LEARNER)
 
     @property
+    def n_changed(self) -> int:
+        """How often items were added, updated and removed, by whichever process; in a database, since it was created.
+
+        In memory or in a folder it is counted from when the index was opened. As `taught`, it is known without waiting.
+        """
+        raise self._unsupported(Capability.LEARNER)
+
+    @property
     def has_shared_learner(self) -> bool:
         """Whether other processes teach the learner, too, so that `learner` may ask a database what they taught."""
         raise self._unsupported(Capability.LEARNER)

@@ -313,6 +313,7 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+            self._refresher.items_changed(1 + len(contents.ids))  # what has changed is not known, and may be removals
             self._let_queries_follow()
         self._count_epoch()
 
@@ -547,6 +548,10 @@ class LiveIndex(LearnerIndex):
     @property
     def taught(self) -> Taught:
         return Taught.of(self.learner)
+
+    @property
+    def n_changed(self) -> int:
+        return self._refresher.n_changed
 
     @property
     def has_shared_learner(self) -> bool:
@@ -831,6 +836,7 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+            self._refresher.items_changed(found.n_items)
             self._let_queries_follow()
         self._count_epoch()
 

@@ -151,6 +151,7 @@ class Refresher:
         self._lock = lock
         self.forget_pairs()
         self.job: Refresh | None = None
+        self.n_changed = 0  #: Items that were added, changed and removed, each time.
         self._sample, self._n_changes = np.empty((0, 0)), 0
         self._origin: object = None
         self._asked_at = -1
@@ -166,8 +167,9 @@ class Refresher:
         self.pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
 
     def items_changed(self, n: int) -> None:
-        """So many items were added, changed or removed since the sample was drawn."""
+        """So many items more were added, changed or removed."""
         self._n_changes += n
+        self.n_changed += n
 
     def is_same_learner(self, learner: Learner) -> None:
         """The learner was read back from its store; it is the same learner although its state was replaced."""

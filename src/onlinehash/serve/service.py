@@ -94,7 +94,7 @@ class Service:
         self._chunk = pairs_at_a_time(learner)
         self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
         self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
-        self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events
+        self._counts = (self.n_pairs, index.n_changed) if self._hears_of_others else (0, 0)  # as of the last events
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
         self._fetching = ThreadPoolExecutor(FETCHING, "onlinehash-fetch")
         self._parsing, self._n_parsing = ThreadPoolExecutor(1, "onlinehash-parsing"), 0
@@ -210,7 +210,7 @@ class Service:
         recent = self.changes.activity.take()
         has_learned, has_items = recent.n_learned > 0, recent.items_changed
         if self._hears_of_others:
-            known, self._counts = self._counts, (self.index.taught.n_pairs, len(self.index))
+            known, self._counts = self._counts, (self.index.taught.n_pairs, self.index.n_changed)
             has_learned, has_items = (
                 has_learned or known[0] != self._counts[0],
                 has_items or known[1] != self._counts[1],

@@ -519,6 +519,10 @@ class StoreIndex(LearnerIndex):
         return self._shared.taught
 
     @property
+    def n_changed(self) -> int:
+        return self._state.changed
+
+    @property
     def has_shared_learner(self) -> bool:
         return True
 

@@ -83,6 +83,11 @@ class Difference(NamedTuple):
     events: list[dict[str, Any]]
     receipts: News
 
+    @property
+    def n_items(self) -> int:
+        """Items that were added, changed or removed."""
+        return len(self.added.ids) + len(self.changed.ids) + len(self.removed)
+
 
 def read_difference(
     connection: sqlite3.Connection,

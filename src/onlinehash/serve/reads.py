@@ -1,7 +1,8 @@
 """Reads that may take long: in a few threads of their own, each with a deadline.
 
 Filters and searches for many queries run here, so that they hold up neither the event loop nor the threads of others.
-They check their deadline now and then, and end early if the time is over, the client disconnected or the service stops.
+They check their deadline now and then, and end early if the time is over, the client disconnected or the service stops;
+so do the statements of a database that they wait for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from starlette.types import Receive
 
+from onlinehash.live.stopping import stopped_by
 from onlinehash.serve.errors import BadRequest, Busy, DeadlineExceeded, Unavailable
 from onlinehash.serve.settings import Limits
 
@@ -76,7 +78,8 @@ class Reads:
             deadline.check()  # it may have waited for a thread
             begin = time.perf_counter()
             try:
-                return find(deadline)
+                with stopped_by(deadline.check):
+                    return find(deadline)
             finally:
                 took = time.perf_counter() - begin
 

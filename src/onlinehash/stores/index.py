@@ -45,6 +45,7 @@ from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.queries import Finder, VectorKind, find, joined, no_codes, queries_of, to_find
 from onlinehash.live.receipts import MemoryReceipts
 from onlinehash.live.refresher import Refresh, Refresher, newest_version
+from onlinehash.live.stopping import to_its_end
 from onlinehash.live.transaction import REFUSALS
 from onlinehash.stores import recode
 from onlinehash.stores.backend import Backend
@@ -527,7 +528,7 @@ class StoreIndex(LearnerIndex):
         return True
 
     def _catch_up(self) -> None:
-        with self._lock, self._teaching():
+        with to_its_end(), self._lock, self._teaching():
             if self._replica is None or self._shared.is_behind(self._state):
                 self._shared.catch_up()
 
@@ -653,7 +654,8 @@ class StoreIndex(LearnerIndex):
         self._check_open()
         if self._lacks_first_codes and not self._reader.is_pinned and self._lock.acquire(blocking=False):
             try:
-                self._follow()
+                with to_its_end():
+                    self._follow()
             finally:
                 self._lock.release()
 

@@ -26,6 +26,7 @@ from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
+from onlinehash.live.stopping import to_its_end
 from onlinehash.live.table import MANY_ITEMS
 from onlinehash.stores.backend import ERA, Backend, Head, Layout
 from onlinehash.stores.deltas import Added, Delta, Ended, Rewound, Step
@@ -122,7 +123,7 @@ class Replica:
 
     def catch_up(self) -> bool:
         """Move on to the head; whether anything was new."""
-        with self._lock:
+        with to_its_end(), self._lock:
             begun, news = time.monotonic(), self._backend.news(self._current.moment.epoch)
             is_new = news.head.epoch != self._current.moment.epoch
             if is_new:

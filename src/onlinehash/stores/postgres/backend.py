@@ -16,6 +16,7 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
+from onlinehash.live.stopping import to_its_end
 from onlinehash.stores.backend import Backend, Carried, Change, Coded, Found, Head, News, Rows, StoredCodes
 from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
@@ -88,7 +89,7 @@ class PostgresBackend(Backend):
     @contextmanager
     def changing(self) -> Iterator[Change]:
         commit = Commit(self.address)
-        with self._one_change, self._reading() as connection, commit.told(), connection.transaction():
+        with to_its_end(), self._one_change, self._reading() as connection, commit.told(), connection.transaction():
             try:
                 change = self._begun(connection)
             except psycopg.errors.LockNotAvailable:

@@ -1,4 +1,4 @@
-"""Connections that notice when nobody answers them any more.
+"""Connections that notice when nobody answers them any more, or when nobody wants the answer any more.
 
 TCP finds out that a machine is gone, but not that whatever is on the way, such as a proxy or a firewall, takes
 everything and passes on nothing. A server that works on a statement is as silent, for as long as that takes, so no
@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
+
+from onlinehash.live import stopping
 
 #: Seconds without a word from the server after which one asks what it does, and in how many one that is there, however
 #: busy, answers what takes it no time.
@@ -67,8 +69,13 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(self._watched(gen), *args, **options)
 
     def _watched(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """The same generator, to which `psycopg` comes back now and then even if nothing has come."""
+        """The same generator, to which `psycopg` comes back now and then even if nothing has come.
+
+        Then one looks whether whoever waits should stop, and has the server cancel the statement. The end of that is
+        waited for, so that the connection can be used again.
+        """
         heard = time.monotonic()
+        why: Exception | None = None  # to stop
         try:
             wanted = next(gen)
             while True:
@@ -78,12 +85,23 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 # psycopg 3.2.1 says so of all it comes back for, so what took a moment is looked at here.
                 if now - asked < _AT_ONCE or self._is_ready(wanted):
                     heard = now
+                elif why is None and self._ask is not None and (why := stopping.reason()) is not None:
+                    self._cancel()
                 elif now - heard > (ANSWER_SECONDS if self._ask is None else SILENT_SECONDS):
                     self._check_server(now - heard)
                     heard = time.monotonic()
                 wanted = gen.send(ready)
         except StopIteration as end:
-            return end.value
+            if why is None:
+                return end.value
+        except psycopg.errors.QueryCanceled:
+            if why is None:
+                raise
+        raise why
+
+    def _cancel(self) -> None:
+        with suppress(psycopg.Error):  # if the server does not hear of it, the statement comes to its own end
+            self.cancel_safe(timeout=ANSWER_SECONDS)
 
     def _is_ready(self, wanted: int) -> bool:
         with selectors.DefaultSelector() as selector:

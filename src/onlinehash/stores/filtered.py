@@ -135,7 +135,8 @@ class OneFilter:
                 self._stop, self._places = 0, _NONE
             elif len(changed.places):
                 unchanged = np.setdiff1d(self._places, changed.places, assume_unique=True)
-                self._places = np.union1d(unchanged, _passing(changed, filter))
+                passing = _passing(changed, filter)  # few, so to put them in their places takes less than to sort all
+                self._places = np.insert(unchanged, np.searchsorted(unchanged, passing), passing)
         self._epoch = moment.epoch
 
     @contextmanager

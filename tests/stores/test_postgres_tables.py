@@ -288,6 +288,29 @@ def test_tables_with_vectors_apart_from_their_rows_work_as_before(stock_home: Ho
         assert index.codes == index.encoder.encode(X)
 
 
+def test_servers_that_were_attached_when_they_waited_for_locks_for_ever(sharded_home: Home) -> None:
+    make(sharded_home)
+    address, schema = sharded_home.address, sharded_home.schema
+
+    def options() -> list[str]:
+        rows = execute(
+            address,
+            "SELECT option_value FROM pg_foreign_server, pg_options_to_table(srvoptions) "
+            f"WHERE srvname IN ('{schema}_0', '{schema}_1') AND option_name = 'options' ORDER BY srvname",
+        )
+        return [value for (value,) in rows]
+
+    assert ["lock_timeout=10000" in value for value in options()] == [True, True]
+    with closing(opened(sharded_home)) as backend:
+        add(backend)  # by connections that are there when the servers change
+        execute(address, f"ALTER SERVER {schema}_0 OPTIONS (SET options '-c jit=off')")
+        execute(address, f"ALTER SERVER {schema}_1 OPTIONS (DROP options)")
+        for _ in range(2):
+            assert migration.migrate(address, schema) == (migration.FORMAT, migration.FORMAT)
+            assert options() == ["-c lock_timeout=10000 -c jit=off", "-c lock_timeout=10000"]
+        assert backend.rows(1, after=-1, limit=9).ids == IDS
+
+
 def test_a_migration_that_fails_changes_nothing(stock_home: Home) -> None:
     make(stock_home)
     address, schema = stock_home.address, stock_home.schema

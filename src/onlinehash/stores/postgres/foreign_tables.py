@@ -32,6 +32,8 @@ _SETTINGS = {
 }
 #: And with which plans: those for what is in memory and, where chunks are looked up, with their btrees.
 _PLANS = "-c random_page_cost=1.1 -c jit=off -c enable_seqscan=off"
+#: For how long they wait for a lock.
+_WAITS = f"-c lock_timeout={LOCK_SECONDS * 1000}"
 #: Parts of an address that say who connects, or that this module sets.
 _OURS = {"user", "password", "passfile", "service", "options", "application_name", "connect_timeout", "host", "port"}
 
@@ -73,7 +75,7 @@ def _prepare(connection: Connection, number: int, address: str, schema: str, abo
     info = connection.info
     reached = {"host": info.host, "port": str(info.port), "dbname": info.dbname}
     asked = {name: str(value) for name, value in parts(address).items() if name not in _OURS}
-    options = f"-c lock_timeout={LOCK_SECONDS * 1000} {_plans(about.search)}".strip()
+    options = f"{_WAITS} {_plans(about.search)}".strip()
     settings = _SETTINGS | {"options": options} | ({"extensions": "vector"} if extended else {})
     return Shard(asked | reached | settings, user, password)
 
@@ -116,6 +118,27 @@ def attach(connection: Connection, schema: str, about: making.About, shards: Seq
                     sql.SQL(rows),
                     server,
                     _options({"schema_name": schema, "table_name": table}),
+                )
+            )
+
+
+def bring_up_to_date(connection: Connection, schema: str, n_shards: int) -> None:
+    """Let no other server wait for a lock for ever, as those do that were attached before 0.2; their owner may do that.
+
+    Whoever is connected through the first server goes on, and its next transaction connects anew.
+    """
+    found = connection.execute(
+        "SELECT srvname, option_value FROM pg_foreign_server "
+        "LEFT JOIN LATERAL pg_options_to_table(srvoptions) ON option_name = 'options' WHERE srvname = ANY(%s)",
+        ([f"{schema}_{number}" for number in range(n_shards)],),
+    )
+    for server, options in found.fetchall():
+        if "lock_timeout" not in (options or ""):
+            connection.execute(
+                sql.SQL("ALTER SERVER {} OPTIONS ({} options {})").format(
+                    sql.Identifier(server),
+                    sql.SQL("ADD" if options is None else "SET"),
+                    sql.Literal(f"{_WAITS} {options or ''}".strip()),
                 )
             )
 

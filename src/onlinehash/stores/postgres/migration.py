@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from onlinehash.errors import FormatError
 from onlinehash.stores.backend import Layout
-from onlinehash.stores.postgres import news, receipts
+from onlinehash.stores.postgres import foreign_tables, news, receipts
 from onlinehash.stores.postgres.connections import Connection, checked_schema, connect, shown
 from onlinehash.stores.postgres.errors import told
 from onlinehash.stores.postgres.roles import NEEDED
@@ -62,6 +62,7 @@ def migrate(address: str, schema: str = "onlinehash") -> Migrated:
             about = read_about(connection, schema)  # somebody else may have been first
             refuse_newer(about, schema)
             take_steps(connection, schema, about)
+        foreign_tables.bring_up_to_date(connection, schema, about.n_shards)
         return Migrated(about.format, FORMAT)
 
 

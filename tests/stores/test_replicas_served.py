@@ -214,7 +214,7 @@ def test_a_refresh_that_is_cancelled_at_another_replica_has_ended(
         there.cancel()
         assert not job.wait(SECONDS)
         assert job.done
-        assert not first.index.is_refreshing
+        until(lambda: not first.index.is_refreshing)
 
 
 def test_a_key_is_used_once_by_all_replicas(two: list[tuple[Service, str]]) -> None:

@@ -338,9 +338,9 @@ def test_a_state_from_before_inference_goes_on_without() -> None:
     A = A[np.arange(320) // 5]
     old, new, without = (small().partial_fit_pairs(A[:160], B[:160], similar[:160]) for _ in range(3))
     state = new.get_state()
-    del state["method"]["infers"]
+    del state["method"]["infers"], state["method"]["groups"]
     old.set_state(state)
-    without._infers = False
+    without._infers = without._has_groups = False
     for one in (old, new, without):
         one.partial_fit_pairs(A[160:], B[160:], similar[160:])
     assert state_bytes(old) == state_bytes(without)

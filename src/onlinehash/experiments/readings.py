@@ -40,8 +40,8 @@ class Reading:
     choose: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
-#: Repetitions of a plan under a reading. A verdict under a reading is compared with the plan's own at the same seeds, so
-#: three are enough to see whether the reading turns it.
+#: Repetitions of a plan under a reading. A verdict under a reading is compared with the plan's own at the same seeds,
+#: so three are enough to see whether the reading turns it.
 SEEDS = 3
 
 #: As the plans are: the reading of the rest of the project.

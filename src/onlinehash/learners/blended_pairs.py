@@ -21,6 +21,9 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   result that is dissimilar are dissimilar. These pairs are learned, too, with at most the weight of those that were
   marked, and at least as large a share of similar ones. They are no question for α, and pairs without a common point
   infer nothing.
+- *Groups*: results come back for other queries, and then more follows: chains of similar marks connect points that are
+  far apart (`groups`). As far as marks confirm such groups, a point of each pair is paired with a point kept from
+  before, of its own group or of one that differs from it. These pairs ask for α, too, and weigh twice as much as marks.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import numpy as np
 from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import Damping
+from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
     add_pulls,
@@ -76,8 +80,13 @@ SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 #: Multiples of this, but for whole numbers, are a pattern without a period.
 GOLDEN = (math.sqrt(5) - 1) / 2
 
+#: The weight of a pair that groups tell, in marks.
+OF_GROUPS = 2.0
+
 #: What no point has as its key.
 NO_KEY = 1e300
+
+NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
 LOOKED_AT = 4
@@ -149,7 +158,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._points: Buffer | None = self._room()
         self._pattern = np.modf(np.arange(1, n_inputs + 1) * GOLDEN)[0]
         self._begun_with = 0
-        self._infers = True  # files from before there was inference go on without
+        self._infers = self._has_groups = True  # files from before there was inference, or groups, go on without
         self._start_from(self._learning)
 
     def _room(self) -> Buffer:
@@ -175,6 +184,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._blend = blend_of(SHARES, self._distances, self._caution)  # α
         self._along = self._damping.along(self._momentum)
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points learned last
+        self._groups = Groups(self._n_inputs, self.dtype_)
 
     # ------------------------------------------------------------------ the beginning
 
@@ -267,24 +277,52 @@ class BlendedPairHashing(SmoothPairHashing):
         self._follow(X, weights, similar)
         times, is_new, same, most = self._repeats(keys)
         self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
+        n, p, rows, alike = len(similar), float(self._share[0]), NO_ROWS, NO_PAIRS
+        if self._has_groups and 2 * np.count_nonzero(times > 1) > n:  # marks on results, not a chance repetition
+            rows, partners, alike = self._group(X, keys, similar, weights, p)
+            X = np.concatenate([X, partners])
         along, shown = self._damping.coordinates(X), None
         learned = X @ self._learning + along @ self._back
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
-            first = X @ self._first
-            self._ask(first, learned, similar, weights * is_new / times)
-            shown = first + self.dtype_.type(self._blend) * (learned - first)
-        F, pull = np.tanh(learned), np.empty_like(learned)
-        p = float(self._share[0])
+            first, asked = X @ self._first, weights * is_new / times
+            if len(rows):
+                order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
+                of_groups = np.full(len(rows), asked.sum() / len(rows))
+                asked = np.concatenate([asked, of_groups])
+                self._ask(first[order], learned[order], np.concatenate([similar, alike]), asked)
+            else:
+                self._ask(first, learned, similar, asked)
+            shown = (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
+        F, pull = np.tanh(learned), np.zeros_like(learned)
         rare = math.sqrt((1 - p) / p)
-        weights = weights / (len(weights) * (p * rare + 1 - p))
+        weights = weights / (n * (p * rare + 1 - p))
         loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
         if self._infers and most > 1:
             add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
+        if len(rows):
+            weight = np.full(len(rows), OF_GROUPS * weights.mean())
+            partners = np.arange(2 * n, len(X))
+            add_pulls(F, rows, partners, alike, weight, rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
-        self._surprise.enter(loss, len(similar))
-        n_whole = len(similar) if most == 1 else float((1 / np.sqrt(times)).sum())
+        self._surprise.enter(loss, n)
+        n_whole = n if most == 1 else float((1 / np.sqrt(times)).sum())
         self._advance(X.T @ pull, along.T @ pull, n_whole / self.chunk_size)
         return shown
+
+    def _group(
+        self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Enter marks into groups; rows of X that these give a partner, the partners, and whether they are similar."""
+        self._groups.enter(keys, similar, weights, p)
+        rng, n = np.random.default_rng([self._seed, 4, self._n_chunks]), len(similar)
+        rows = np.arange(n) + n * rng.integers(0, 2, n)  # one point of each pair
+        found, partners, alike = NO_ROWS, X[:0], NO_PAIRS
+        of_rows = keys.reshape(-1)[rows]
+        if self._groups.is_trusted:
+            found, places, alike = self._groups.draw(of_rows, p, rng)
+            partners = self._groups.X[places]
+        self._groups.keep(of_rows, X[rows])
+        return rows[found], partners, alike
 
     def _find_directions(self) -> None:
         self._learning, self._back = self._joined(), np.zeros_like(self._back)
@@ -375,6 +413,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "n_whole": self._n_whole,
             "caution": [self._n_apart, self._caution],
             "infers": int(self._infers),
+            "groups": self._groups.get_state() if self._has_groups else None,
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
         }
@@ -387,6 +426,9 @@ class BlendedPairHashing(SmoothPairHashing):
         self._back = like(state.get("back", np.zeros_like(self._along)), self._back, "back")
         self._keys = like(state["keys"], self._keys, "keys")
         self._infers = bool(whole(state.get("infers", 0), "infers", 0, 1))
+        self._has_groups = state.get("groups") is not None
+        if self._has_groups:
+            self._groups.set_state(state["groups"])
         self._n_whole, self._begun_with = real(state["n_whole"], "n_whole", 0), whole(state["begun_with"], "begun_with")
         if state["points"] is None:
             self._points = None

@@ -1,0 +1,189 @@
+"""The loops of `groups`: points that are known again by their keys, and the groups that similar marks make of them.
+
+A table has `WAYS` places for all points whose keys have the same hash; the one that was marked longest ago makes room.
+Each row is KEY, OTHER (the key of the last point it was called dissimilar to), LABEL (its group, -1 where the place is
+free) and LAST (when it was marked). `sizes` counts the points of each label, and `free` is a stack of labels that
+nobody has; `counts` are how many of these there are, and how many marks there were.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinehash.numeric.kernels import njit
+
+KEY, OTHER, LABEL, LAST = range(4)
+N_FREE, CLOCK = range(2)
+
+#: Places of points with the same hash.
+WAYS = 4
+
+#: Dissimilar marks that a similar one outweighs.
+TAKEN_BACK = 4
+
+#: No point has this key: it is minus zero, and a sum that begins with zero never is.
+NOBODY = np.iinfo(np.int64).min
+
+
+@njit(nogil=True, cache=True)
+def find(table: np.ndarray, key: int) -> int:
+    """The place of a point, or -1."""
+    start = _first_place(table, key)
+    for place in range(start, start + WAYS):
+        if table[place, LABEL] >= 0 and table[place, KEY] == key:
+            return place
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _first_place(table: np.ndarray, key: int) -> int:
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / φ: its upper bits depend on all bits of the key
+    return int((mixed >> np.uint64(32)) % np.uint64(table.shape[0] // WAYS)) * WAYS
+
+
+@njit(nogil=True, cache=True)
+def _enter_point(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, key: int) -> int:
+    """The place of a point, which is a group of its own if it is new."""
+    counts[CLOCK] += 1
+    place = find(table, key)
+    if place < 0:
+        start = _first_place(table, key)
+        place = start
+        for other in range(start, start + WAYS):
+            if table[other, LABEL] < 0:
+                place = other
+                break
+            if table[other, LAST] < table[place, LAST]:
+                place = other
+        if table[place, LABEL] >= 0:
+            _leave(table[place, LABEL], sizes, free, counts)
+        counts[N_FREE] -= 1
+        label = free[counts[N_FREE]]
+        sizes[label] = 1
+        table[place, KEY], table[place, OTHER], table[place, LABEL] = key, NOBODY, label
+    table[place, LAST] = counts[CLOCK]
+    return place
+
+
+@njit(nogil=True, cache=True)
+def _leave(label: int, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray) -> None:
+    """One point of a group less."""
+    sizes[label] -= 1
+    if sizes[label] == 0:
+        free[counts[N_FREE]] = label
+        counts[N_FREE] += 1
+
+
+@njit(nogil=True, cache=True)
+def enter_marks(
+    table: np.ndarray,
+    sizes: np.ndarray,
+    free: np.ndarray,
+    counts: np.ndarray,
+    inside: np.ndarray,
+    keep: float,
+    keys: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+) -> None:
+    """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside` counts marks on two points of a group, the
+    dissimilar and the similar ones, and fades by `keep` with each."""
+    for t in range(similar.shape[0]):
+        if weights[t] <= 0 or keys[0, t] == keys[1, t]:
+            continue
+        a = _enter_point(table, sizes, free, counts, keys[0, t])
+        b = _enter_point(table, sizes, free, counts, keys[1, t])
+        g, h = table[a, LABEL], table[b, LABEL]
+        if g == h:
+            inside *= keep
+            inside[1 if similar[t] else 0] += 1
+        elif not similar[t]:
+            table[a, OTHER], table[b, OTHER] = keys[1, t], keys[0, t]
+        elif sizes[g] >= sizes[h]:
+            _join(table, sizes, free, counts, g, h, b)
+        else:
+            _join(table, sizes, free, counts, h, g, a)
+
+
+@njit(nogil=True, cache=True)
+def _join(
+    table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, g: int, h: int, place: int
+) -> None:
+    """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ.
+
+    Then some of these are forgotten. So a wrong mark joins no groups that differ in many, and keeps none apart for
+    long; and where what is similar has changed, groups that belong together now find each other.
+    """
+    first, last = (place, place + 1) if sizes[h] == 1 else (0, table.shape[0])
+    n_against = 0
+    for i in range(first, last):
+        label = table[i, LABEL]
+        if label in (g, h) and table[i, OTHER] != NOBODY:
+            other = find(table, table[i, OTHER])
+            if other >= 0 and table[other, LABEL] == g + h - label:
+                table[i, OTHER] = NOBODY
+                n_against += 1
+                if n_against == TAKEN_BACK:
+                    return
+    if n_against:
+        return
+    for i in range(first, last):
+        if table[i, LABEL] == h:
+            table[i, LABEL] = g
+    sizes[g] += sizes[h]
+    sizes[h] = 0
+    free[counts[N_FREE]] = h
+    counts[N_FREE] += 1
+
+
+@njit(nogil=True, cache=True)
+def draw(
+    table: np.ndarray,
+    sizes: np.ndarray,
+    kept: np.ndarray,
+    keys: np.ndarray,
+    alike: np.ndarray,
+    starts: np.ndarray,
+    least: int,
+    partners: np.ndarray,
+) -> None:
+    """For each key, which of the points kept (theirs are `kept`) to pair it with, or -1.
+
+    One of its own group if the pair is to be `alike`, else one of a group that differs from it; both of at least
+    `least` points. A point is looked for from `starts` on: first its own group, then the one that differs.
+    """
+    labels = np.empty(kept.shape[0], np.int64)
+    for i in range(kept.shape[0]):
+        place = find(table, kept[i])
+        labels[i] = table[place, LABEL] if place >= 0 else -1
+    for t in range(keys.shape[0]):
+        partners[t] = -1
+        place = find(table, keys[t])
+        if place < 0 or sizes[table[place, LABEL]] < least:
+            continue
+        partner = _next_of(labels, table[place, LABEL], kept, keys[t], starts[0, t])
+        if partner >= 0 and not alike[t]:
+            other = find(table, table[find(table, kept[partner]), OTHER])
+            if other < 0 or table[other, LABEL] == table[place, LABEL] or sizes[table[other, LABEL]] < least:
+                continue
+            partner = _next_of(labels, table[other, LABEL], kept, keys[t], starts[1, t])
+        partners[t] = partner
+
+
+@njit(nogil=True, cache=True)
+def _next_of(labels: np.ndarray, label: int, kept: np.ndarray, key: int, start: int) -> int:
+    """The first from `start` on that has this label and another key, or -1."""
+    n = labels.shape[0]
+    for step in range(n):
+        i = (start + step) % n
+        if labels[i] == label and kept[i] != key:
+            return int(i)
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def are_in_groups(table: np.ndarray, sizes: np.ndarray, keys: np.ndarray, least: int, found: np.ndarray) -> None:
+    """Which points belong to groups of at least `least`."""
+    for t in range(keys.shape[0]):
+        place = find(table, keys[t])
+        found[t] = place >= 0 and sizes[table[place, LABEL]] >= least

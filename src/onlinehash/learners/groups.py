@@ -1,0 +1,150 @@
+"""Groups of points that similar marks connect, found along a stream in constant memory.
+
+Marks on results say of near points whether they are similar, never of far ones. But items are shown again and again,
+and what is similar to the same item is similar to each other: after some thousand marks, chains of them reach from one
+end of a class to the other. So a point is known again by its key, similar marks join the groups of their points, and
+a dissimilar mark says that all of two groups differ. From that, pairs of far points can be drawn that nobody marked.
+
+Similar need not mean that. Marks whose points are in one group already tell: where these are called dissimilar nearly
+as often as others are, chains mean nothing, and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinehash.errors import FormatError
+from onlinehash.io.format import like, whole
+from onlinehash.learners.group_kernels import (
+    CLOCK,
+    KEY,
+    LABEL,
+    N_FREE,
+    NOBODY,
+    are_in_groups,
+    draw,
+    enter_marks,
+    find,
+)
+from onlinehash.types import State
+
+MOST_KEY = np.iinfo(np.int64).max
+
+#: Points that are known again, and of how many of them, those marked last, vectors are kept to draw from.
+N_KNOWN, N_KEPT = 16_384, 512
+
+#: Points of the least group that pairs are drawn from: what follows from a few marks on one query is inferred at once.
+LEAST = 16
+
+#: Marks inside of groups that it takes to trust them, and how many it takes for the weight of an older one to halve.
+ENOUGH, HALF_LIFE = 20, 1000
+
+#: Groups are trusted while marks inside of them are called dissimilar at most so many times as often as all marks are.
+#: Where it is more than `WRONG` times, they are forgotten: the world has changed.
+CONTRADICTED, WRONG = 0.2, 0.5
+
+
+class Groups:
+    """What marks on recurring points say of others.
+
+    enter(keys, similar, weights, p)   marks, and the share of similar ones among all
+    draw(keys, p, rng)                 partners for points, and whether they are similar to them
+    keep(keys, X)                      vectors to draw from
+    """
+
+    def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
+        self._n_inputs, self._dtype = n_inputs, dtype
+        self._clear()
+
+    def _clear(self) -> None:
+        """No group, and hardly any memory: most streams have no recurring points."""
+        self._table: np.ndarray | None = None
+        self._inside = np.zeros(2)
+        self.is_trusted = False
+
+    def _lay_out(self) -> np.ndarray:
+        self._table = np.empty((N_KNOWN, 4), np.int64)
+        self._table[:] = NOBODY, NOBODY, -1, 0
+        self._sizes = np.zeros(N_KNOWN, np.int64)
+        self._free = np.arange(N_KNOWN)
+        self._counts = np.array([N_KNOWN, 0])
+        self._kept = np.full(N_KEPT, NOBODY)
+        self.X = np.zeros((N_KEPT, self._n_inputs), self._dtype)
+        self._next = 0
+        return self._table
+
+    def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
+        """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
+        late."""
+        table = self._lay_out() if self._table is None else self._table
+        fade = 0.5 ** (1 / HALF_LIFE)
+        enter_marks(
+            table, self._sizes, self._free, self._counts, self._inside, fade, keys.view(np.int64), similar, weights
+        )
+        n = self._inside.sum()
+        contradicted = self._inside[0] / max(n, 1) / (1 - p)
+        self.is_trusted = bool(n >= ENOUGH and contradicted <= CONTRADICTED)
+        if n >= ENOUGH and contradicted > WRONG:
+            self._clear()
+
+    def draw(self, keys: np.ndarray, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For points with these keys: which of them have a partner, its row in `X`, and whether the two are similar.
+
+        A share p of the points look for one that is similar, the others for one that is not.
+        """
+        assert self._table is not None
+        partners, similar = np.empty(len(keys), np.int64), rng.random(len(keys)) < p
+        starts = rng.integers(0, N_KEPT, (2, len(keys)))
+        draw(self._table, self._sizes, self._kept, keys.view(np.int64), similar, starts, LEAST, partners)
+        points = np.flatnonzero(partners >= 0)
+        return points, partners[points], similar[points]
+
+    def keep(self, keys: np.ndarray, X: np.ndarray) -> None:
+        """Points in groups that are large enough, in place of the oldest ones."""
+        if self._table is None:  # just forgotten
+            return
+        wanted = np.empty(len(keys), np.bool_)
+        are_in_groups(self._table, self._sizes, keys.view(np.int64), LEAST, wanted)
+        places = (self._next + np.arange(np.count_nonzero(wanted))) % N_KEPT
+        self.X[places], self._kept[places] = X[wanted], keys.view(np.int64)[wanted]
+        self._next = (self._next + len(places)) % N_KEPT
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> State:
+        """Only points that are known, and vectors of these."""
+        if self._table is None:
+            return {"inside": self._inside, "points": None}
+        places, kept = np.flatnonzero(self._table[:, LABEL] >= 0), self._kept != NOBODY
+        return {
+            "inside": self._inside,
+            "points": {"places": places, "rows": self._table[places], "clock": int(self._counts[CLOCK])},
+            "kept": {"keys": self._kept[kept], "X": self.X[kept], "next": self._next},
+            "is_trusted": int(self.is_trusted),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Take over what `get_state` gave; labels may be others."""
+        self._clear()
+        self._inside = like(state["inside"], self._inside, "inside", 0)
+        if state["points"] is None:
+            return
+        table, points, kept = self._lay_out(), state["points"], state["kept"]
+        n, n_kept = len(points["places"]), len(kept["keys"])
+        places = like(points["places"], np.empty(min(n, N_KNOWN), np.int64), "places", 0, N_KNOWN - 1)
+        table[places] = rows = like(points["rows"], np.empty((len(places), 4), np.int64), "rows", NOBODY, MOST_KEY)
+        self._counts[CLOCK] = whole(points["clock"], "clock")
+        keys = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
+        self._kept[: len(keys)] = keys
+        self.X[: len(keys)] = like(kept["X"], self.X[: len(keys)], "X")
+        self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
+        self.is_trusted = bool(whole(state["is_trusted"], "is_trusted", 0, 1))
+        if (rows[:, LABEL] < 0).any() or any(
+            find(table, key) != place for place, key in zip(places, rows[:, KEY].tolist(), strict=True)
+        ):
+            raise FormatError("a point of the groups stands where it would not be found.")
+        labels, of_rows, sizes = np.unique(rows[:, LABEL], return_inverse=True, return_counts=True)
+        table[places, LABEL] = of_rows
+        self._sizes[: len(labels)] = sizes
+        self._counts[N_FREE] = N_KNOWN - len(labels)
+        self._free[: self._counts[N_FREE]] = np.arange(len(labels), N_KNOWN)

@@ -347,6 +347,69 @@ def test_a_state_from_before_inference_goes_on_without() -> None:
     assert state_bytes(old) != state_bytes(new)
 
 
+# ------------------------------------------------------------------ what groups say of far points
+
+
+def test_the_slow_version_learns_what_groups_tell_alike() -> None:
+    """Marks on few points again and again: groups are found, pairs are drawn from them, learned, and asked for α."""
+    X, y = clusters(96, 2, 1.0, seed=1)
+    X = X[:, :D].astype(np.float64)
+    learner = small().observe(X[:64])
+    told: list[list] = []
+
+    def noted(Z: np.ndarray, *chunk: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        found = BlendedPairHashing._group(learner, Z, *chunk)
+        told.append(list(zip(*found, strict=True)))
+        return found
+
+    learner._group = noted  # type: ignore[method-assign]
+    reference = ReferenceBlendedPairs(learner._first, X[:64], 16)
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        i, j = rng.integers(0, 96, 4).repeat(4), rng.integers(0, 96, 16)
+        j[j == i] = (j[j == i] + 1) % 96
+        told.clear()
+        learner.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+        reference.learn(X[i], X[j], y[i] == y[j], np.ones(16), told[0])
+    assert len(told[0]) > 8
+    np.testing.assert_allclose(learner._joined(), reference.W, rtol=1e-6, atol=1e-9)
+    assert learner.blend_ == pytest.approx(reference.blend(), rel=1e-6)
+
+
+def test_marks_on_results_that_come_back_teach_what_is_far() -> None:
+    """Chains of marks reach across a class: mAP 0.85 here, 0.81 without groups, mean of two streams."""
+    X, y = clusters(1000, 5, 1.4, seed=1)
+    Q, z = clusters(500, 5, 1.4, seed=2)
+    scores = []
+    for seed in (1, 2):
+        learner, without = (BlendedPairHashing(32, random_state=seed).observe(X) for _ in range(2))
+        without._has_groups = False
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            i, j = shown(learner, X, 300, rng)
+            for one in (learner, without):
+                one.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
+        scores.append([one.score(Q, z) for one in (learner, without)])
+    grouped, plain = np.mean(scores, axis=0)
+    assert grouped > plain + 0.02
+
+
+def test_a_state_from_before_groups_goes_on_without() -> None:
+    X, y = clusters(96, 2, 1.0, seed=1)
+    rng = np.random.default_rng(2)
+    i, j = rng.integers(0, 96, 200).repeat(4), rng.integers(0, 96, 800)
+    old, new, without = (small().observe(X).partial_fit_pairs(X[i], X[j], y[i] == y[j]) for _ in range(3))
+    state = new.get_state()
+    del state["method"]["groups"]
+    old.set_state(state)
+    without._has_groups = False
+    for one in (old, new, without):
+        one.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    assert state_bytes(old) == state_bytes(without)
+    np.testing.assert_array_equal(old._joined(), without._joined())
+    assert (old._joined() != new._joined()).any()
+
+
 # ------------------------------------------------------------------ what the next pairs decide, further
 
 

@@ -6,6 +6,7 @@ W₀ is given; that of the package is ITQ's, which has a slow version of its own
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -31,8 +32,16 @@ class ReferenceBlendedPairs:
         self.n_apart = self.caution = 0.0
         self.losses: list[float] = []
 
-    def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
-        """One chunk of points; fewer pairs than `chunk_size` count by their part."""
+    def learn(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        told: Sequence[tuple[int, np.ndarray, bool]] = (),
+    ) -> None:
+        """One chunk of points; fewer pairs than `chunk_size` count by their part. `told` is what groups say: a row of
+        A and B, as one array, a partner of unit length, and whether it is similar."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X, r = np.vstack([A, B]), self.W.shape[1]
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
@@ -52,24 +61,21 @@ class ReferenceBlendedPairs:
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
-            self.ask(A, B, similar, weights, times)
+            self.ask(A, B, similar, weights, times, [(X[row], z, alike) for row, z, alike in told])
         self.before = X
 
         rare, G = math.sqrt((1 - self.p) / self.p), np.zeros_like(self.W)
-        for a, b, s, w in zip(A, B, similar, weights, strict=True):
+        learned = list(zip(A, B, similar, weights, strict=True))
+        for start in range(0, len(A), 32):
+            rows = slice(start, start + 32)
+            learned += self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p)
+        learned += [(X[row], z, alike, 2 * np.mean(weights)) for row, z, alike in told]
+        for a, b, s, w in learned:
             fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
             c = fa @ fb / r
             g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
             g *= w / (len(A) * (self.p * rare + 1 - self.p))
             G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
-        for start in range(0, len(A), 32):
-            rows = slice(start, start + 32)
-            for a, b, s, w in self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p):
-                fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
-                c = fa @ fb / r
-                g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
-                g *= w / (len(A) * (self.p * rare + 1 - self.p))
-                G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
         self.losses.append(mean_loss(self.W, A, B, similar, weights, self.p))
         self.n_since += len(A)
         self.n_chunks += 1
@@ -120,10 +126,23 @@ class ReferenceBlendedPairs:
         V = self.W0 + share * (self.W - self.W0)
         return int(np.count_nonzero((a @ V >= 0) != (b @ V >= 0)))
 
-    def ask(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, times: list[int]) -> None:
-        """Pairs with a point of the chunk before are no question; those that share a point count as one."""
+    def ask(
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        times: list[int],
+        told: list[tuple[np.ndarray, np.ndarray, bool]],
+    ) -> None:
+        """Pairs with a point of the chunk before are no question; those that share a point count as one. What is told
+        counts as much as all marks together."""
         old = [any((a == x).all() or (b == x).all() for x in self.before) for a, b in zip(A, B, strict=True)]
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
+        if told:
+            asked += [sum(asked) / len(told)] * len(told)
+            A, B = np.vstack([A, [a for a, _, _ in told]]), np.vstack([B, [b for _, b, _ in told]])
+            similar = np.concatenate([similar, [alike for *_, alike in told]])
         sooner = (1 - len(A) / self.n_pairs) ** 2
         for answer in self.answers:
             kind = answer[0] is not False  # others fade as similar pairs do

@@ -1,0 +1,221 @@
+"""Groups of points that marks connect: the slow version, what is drawn from them, and when they are not trusted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import FormatError
+from onlinehash.learners.group_kernels import KEY, LABEL, WAYS, _first_place, find
+from onlinehash.learners.groups import LEAST, N_KEPT, N_KNOWN, Groups
+from tests.reference.groups import ReferenceGroups
+
+KEYS = np.random.default_rng(0).standard_normal(40_000)  # of points; their vectors are these numbers, too
+SIMILAR = 0.3
+
+
+def made() -> Groups:
+    return Groups(1, np.dtype(np.float64))
+
+
+def mark(found: Groups, a: Any, b: Any, similar: Any, weights: Any = None) -> None:
+    """Marks on points by number, and what `BlendedPairHashing` does after them."""
+    a, similar = np.atleast_1d(a), np.atleast_1d(similar)
+    keys = KEYS[np.stack([a, np.atleast_1d(b)])]
+    found.enter(keys, similar, np.ones(len(a)) if weights is None else np.asarray(weights), SIMILAR)
+    found.keep(keys[1], keys[1][:, None])
+
+
+def members(found: Groups) -> set[frozenset[float]]:
+    """The groups, of keys."""
+    sets = defaultdict(set)
+    for row in np.empty((0, 4)) if found._table is None else found._table[found._table[:, LABEL] >= 0]:
+        sets[row[LABEL]].add(float(np.int64(row[KEY]).view(np.float64)))
+    return {frozenset(one) for one in sets.values()}
+
+
+def classes(n_points: int, n_classes: int, n_marks: int, wrong: float = 0.0, seed: int = 1) -> tuple[np.ndarray, ...]:
+    """Marks on random points, half of them of the same class; and the classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n_points)
+    a = rng.integers(0, n_points, n_marks)
+    b = np.array(
+        [rng.choice(np.flatnonzero((y == y[i]) == same)) for i, same in zip(a, rng.random(n_marks) < 0.5, strict=True)]
+    )
+    return a, b, (y[a] == y[b]) ^ (rng.random(n_marks) < wrong), y
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_the_slow_version_finds_the_same_groups(wrong: float) -> None:
+    a, b, similar, _ = classes(80, 4, 600, wrong)
+    found, reference = made(), ReferenceGroups()
+    place = {}
+    reference.in_order = lambda points: sorted(points, key=place.__getitem__)  # type: ignore[method-assign]
+    for i, j, s in zip(a, b, similar, strict=True):
+        found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), SIMILAR)
+        if found._table is None:
+            break  # forgotten: the slow version never does
+        place.update({KEYS[k]: find(found._table, KEYS[k].view(np.int64)) for k in (i, j)})
+        reference.mark(KEYS[i], KEYS[j], bool(s))
+        assert members(found) == reference.groups()
+        np.testing.assert_allclose(found._inside, reference.inside)
+    assert len(place) > 20
+
+
+def test_sizes_and_free_labels_are_those_of_the_table() -> None:
+    """Also where points make room for others."""
+    found = made()
+    a, b, similar, _ = classes(len(KEYS), 2000, 30_000)
+    mark(found, a, b, similar)
+    table = found._table
+    assert table is not None
+    labels, sizes = np.unique(table[table[:, LABEL] >= 0, LABEL], return_counts=True)
+    np.testing.assert_array_equal(found._sizes[labels], sizes)
+    assert found._sizes.sum() == sizes.sum() > 0.9 * N_KNOWN
+    free = found._free[: found._counts[0]]
+    assert {*free, *labels} == {*range(N_KNOWN)}
+    assert len(free) + len(labels) == N_KNOWN
+
+
+def test_the_point_marked_longest_ago_makes_room() -> None:
+    found = made()
+    table = found._lay_out()
+    start = _first_place(table, KEYS[0].view(np.int64))
+    rivals = [i for i in range(len(KEYS)) if _first_place(table, KEYS[i].view(np.int64)) == start][: WAYS + 1]
+    others = [i for i in range(200) if i not in rivals]
+    for rival, other in zip(rivals[:WAYS], others, strict=False):
+        mark(found, rival, other, False)
+    mark(found, rivals[0], others[50], False)  # once more
+    mark(found, rivals[WAYS], others[51], False)
+    assert [find(found._table, KEYS[i].view(np.int64)) >= 0 for i in rivals] == [True, False, *[True] * (WAYS - 1)]
+
+
+def test_what_is_drawn_follows_from_marks() -> None:
+    """Of 10 classes of 40 points, each pair that is drawn is right, and many are of points that nobody marked."""
+    found = made()
+    a, b, similar, y = classes(400, 10, 3000)
+    mark(found, a, b, similar)
+    assert found.is_trusted
+    points, partners, alike = found.draw(KEYS[:400], 0.5, np.random.default_rng(0))
+    number = {key: i for i, key in enumerate(KEYS[:400])}
+    others = np.array([number[key] for key in found.X[partners, 0]])
+    np.testing.assert_array_equal(y[points] == y[others], alike)
+    assert len(points) > 300
+    assert 0.4 < alike.mean() < 0.6
+    marked = {*zip(a, b, strict=True), *zip(b, a, strict=True)}
+    assert sum((i, j) not in marked for i, j in zip(points, others, strict=True)) > 200
+    assert (points != others).all()
+
+
+def test_small_groups_give_nothing() -> None:
+    found = made()
+    a, b, similar, _ = classes(400, 400 // (LEAST // 2), 3000)
+    mark(found, a, b, similar)
+    assert found.is_trusted
+    assert len(found.draw(KEYS[:400], 0.5, np.random.default_rng(0))[0]) == 0
+
+
+def test_groups_that_marks_contradict_are_not_trusted_and_forgotten() -> None:
+    """Similar is who is near on a line: chains connect everybody, and say nothing."""
+    found, rng, was_trusted = made(), np.random.default_rng(3), []
+    for _ in range(200):
+        a = rng.integers(0, 1000, 50)
+        b = np.clip(a + rng.integers(-40, 41, 50), 0, 999)
+        mark(found, a, b, np.abs(a - b) < 20)
+        was_trusted.append(found.is_trusted)
+    assert np.mean(was_trusted[20:]) < 0.1
+
+
+def test_another_meaning_is_found() -> None:
+    """Classes become one that were different: their groups join, though many marks had kept them apart."""
+    found = made()
+    a, b, similar, y = classes(400, 4, 3000)
+    mark(found, a, b, similar)
+    assert sizes(found, 4) == pytest.approx(sorted(np.bincount(y)), abs=2)  # a few points had no similar mark
+    a, b, _, _ = classes(400, 4, 3000, seed=2)
+    mark(found, a, b, y[a] // 2 == y[b] // 2)
+    assert sizes(found, 2) == sorted(np.bincount(y // 2))
+
+
+def sizes(found: Groups, n: int) -> list[int]:
+    """Of the largest groups."""
+    return sorted(len(one) for one in members(found))[-n:]
+
+
+def test_marks_without_weight_and_on_a_point_itself_say_nothing() -> None:
+    found = made()
+    mark(found, [1, 2], [2, 2], [True, True], [0.0, 1.0])
+    assert members(found) == set()
+
+
+def test_only_the_last_points_are_kept() -> None:
+    found = made()
+    mark(found, np.zeros(2 * N_KEPT, np.int64), 1 + np.arange(2 * N_KEPT), np.ones(2 * N_KEPT, np.bool_))
+    assert {*found.X[:, 0]} == {*KEYS[1 + N_KEPT : 1 + 2 * N_KEPT]}
+    mark(found, 0, 3000, True)
+    assert KEYS[3000] in found.X[:, 0]
+
+
+@pytest.mark.parametrize("n", [0, 300, 3000])
+def test_a_state_goes_on_as_it_would_have(n: int) -> None:
+    a, b, similar, _ = classes(400, 10, 4000)
+    found, twin = made(), made()
+    if n:
+        mark(found, a[:n], b[:n], similar[:n])
+    twin.set_state(found.get_state())
+    for one in (found, twin):
+        mark(one, a[n:], b[n:], similar[n:])
+    assert members(found) == members(twin)
+    drawn = [one.draw(KEYS[:400], 0.5, np.random.default_rng(0)) for one in (found, twin)]
+    for mine, theirs in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(found.X, twin.X)
+    np.testing.assert_array_equal(found._inside, twin._inside)
+    assert found.is_trusted == twin.is_trusted
+
+
+def test_a_state_grows_with_the_points_known_up_to_a_bound() -> None:
+    def size(found: Groups) -> int:
+        state = found.get_state()
+        arrays = [*(state["points"] or {}).values(), *state.get("kept", {}).values()]
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+    found = made()
+    assert size(found) == 0
+    a, b, similar, _ = classes(len(KEYS), 2000, 30_000)
+    mark(found, a, b, similar)
+    assert size(found) <= 5 * 8 * N_KNOWN + 2 * 8 * N_KEPT
+
+
+def break_places(state: Any) -> None:
+    state["points"]["places"] = state["points"]["places"][::-1].copy()
+
+
+def break_labels(state: Any) -> None:
+    state["points"]["rows"][0, LABEL] = -1
+
+
+def break_number(state: Any) -> None:
+    state["points"]["places"][0] = N_KNOWN
+
+
+def break_vectors(state: Any) -> None:
+    state["kept"]["X"] = state["kept"]["X"][:-1]
+
+
+def break_clock(state: Any) -> None:
+    state["points"]["clock"] = -1
+
+
+@pytest.mark.parametrize("damage", [break_places, break_labels, break_number, break_vectors, break_clock])
+def test_a_damaged_state_is_refused(damage: Any) -> None:
+    a, b, similar, _ = classes(400, 10, 1000)
+    found = made()
+    mark(found, a, b, similar)
+    state = found.get_state()
+    damage(state)
+    with pytest.raises(FormatError):
+        made().set_state(state)

@@ -73,11 +73,11 @@ def number(cell: str) -> float:
 def front() -> plt.Figure:
     """Precision of the first ten results against marks, from the table of the page on find."""
     head, *rows = table_after(DOCS / "explanation" / "find.md", "## What it finds")
-    marks = [number(cell) for cell in head[2:]]
+    marks = [number(cell) for cell in head[3:]]  # after the set, the row's name and bytes an item
     sets = ("CIFAR-10", "20 Newsgroups", "MNIST", "Photo Tourism")
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 2.6), layout="constrained")
     for axis, name in zip(axes, sets, strict=True):
-        lines = {row[1]: [number(cell) for cell in row[2:]] for row in rows if row[0] == name and row[1] != "adapter"}
+        lines = {row[1]: [number(cell) for cell in row[3:]] for row in rows if row[0] == name and row[1] != "adapter"}
         places = np.arange(len(marks))
         axis.plot(places, lines["find"], color=OURS, linewidth=2.5, marker="o", markersize=4, label="onlinehash: find")
         axis.plot(places, lines["float"], color=PEER, linewidth=2, label="exact search in floats")

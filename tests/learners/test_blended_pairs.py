@@ -11,7 +11,7 @@ import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
-from onlinehash.learners.smooth_kernels import BLOCK, inferred, keys_of
+from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows
 from tests.learners.test_smooth_pairs import BITS, D, stream
 from tests.reference.blended_pairs import ReferenceBlendedPairs
 from tests.support import state_bytes, thorough
@@ -237,7 +237,7 @@ def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
     A[1], B[7] = A[0], A[7]  # and a pair of one point twice, which is one pair
     learner = small(chunk_size=8).observe(points(64))
     keys = np.empty((2, 8))
-    keys_of(np.concatenate([A, B]), learner._pattern, keys.reshape(-1))
+    load_unit_rows(A, B, learner._pattern, np.empty((16, D)), keys.reshape(-1))
     times, is_new, same, most = learner._repeats(keys)
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     np.testing.assert_array_equal(same, [0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 14, 7])
@@ -348,6 +348,17 @@ def test_a_state_from_before_inference_goes_on_without() -> None:
 
 
 # ------------------------------------------------------------------ what groups say of far points
+
+
+def test_a_point_of_the_beginning_is_known_again() -> None:
+    """Pairs that were kept for the beginning, and learned again from it, come back afterwards."""
+    X, y = clusters(60, 2, 1.0, seed=1)
+    learner, rng = small(), np.random.default_rng(2)
+    for _ in range(20):
+        i = rng.integers(0, 60, 4).repeat(4)
+        j = (i + rng.integers(1, 60, 16)) % 60
+        learner.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    assert learner._groups._sizes.sum() == 60
 
 
 def test_the_slow_version_learns_what_groups_tell_alike() -> None:

@@ -139,11 +139,11 @@ class ReferenceBlendedPairs:
         counts as much as all marks together."""
         old = [any((a == x).all() or (b == x).all() for x in self.before) for a, b in zip(A, B, strict=True)]
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
+        sooner = (1 - len(A) / self.n_pairs) ** 2
         if told:
             asked += [sum(asked) / len(told)] * len(told)
             A, B = np.vstack([A, [a for a, _, _ in told]]), np.vstack([B, [b for _, b, _ in told]])
             similar = np.concatenate([similar, [alike for *_, alike in told]])
-        sooner = (1 - len(A) / self.n_pairs) ** 2
         for answer in self.answers:
             kind = answer[0] is not False  # others fade as similar pairs do
             answer[1] *= min(0.5 ** (sum(w for w, s in zip(asked, similar, strict=True) if s == kind) / 100), sooner)

@@ -44,7 +44,6 @@ from onlinehash.learners.smooth_kernels import (
     enter,
     enter_and_move,
     inferred,
-    keys_of,
     lengths_of_columns,
     load_unit_rows,
     note_repeats,
@@ -64,7 +63,6 @@ from onlinehash.learners.smooth_pairs import (
     STEADY,
     SmoothPairHashing,
     rms,
-    unit_rows,
 )
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
@@ -225,7 +223,8 @@ class BlendedPairHashing(SmoothPairHashing):
         """Find W₀ from the points kept and learn the pairs among them again: the columns that changed."""
         assert self._points is not None
         kept, is_last = self._points.rows(), self._points.count >= self._n_points
-        X = unit_rows(kept.X)
+        X, all_keys = np.empty_like(kept.X), np.empty(len(kept.X))
+        load_unit_rows(kept.X, kept.X[:0], self._pattern, X, all_keys)
         damping = Damping(self._n_inputs, np.random.default_rng([self._seed, 3]), self.dtype_)
         damping.enter(X)
         damping.find_directions()
@@ -241,8 +240,7 @@ class BlendedPairHashing(SmoothPairHashing):
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
         for start in range(0, len(A), self.chunk_size):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
-            points, keys = np.concatenate([X[a], X[b]]), np.empty((2, len(a)))
-            keys_of(points, self._pattern, keys.reshape(-1))
+            points, keys = np.concatenate([X[a], X[b]]), np.stack([all_keys[a], all_keys[b]])
             self._descend(points, keys, kept.kind[a] > 0, kept.weight[a])
         if is_last:
             self._points = None
@@ -289,9 +287,9 @@ class BlendedPairHashing(SmoothPairHashing):
                 order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
                 of_groups = np.full(len(rows), asked.sum() / len(rows))
                 asked = np.concatenate([asked, of_groups])
-                self._ask(first[order], learned[order], np.concatenate([similar, alike]), asked)
+                self._ask(n, first[order], learned[order], np.concatenate([similar, alike]), asked)
             else:
-                self._ask(first, learned, similar, asked)
+                self._ask(n, first, learned, similar, asked)
             shown = (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
         F, pull = np.tanh(learned), np.zeros_like(learned)
         rare = math.sqrt((1 - p) / p)
@@ -338,9 +336,10 @@ class BlendedPairHashing(SmoothPairHashing):
         self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
         return times, is_new, same, most
 
-    def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
-        """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
-        sooner = (1 - len(similar) / self._n_learned) ** 2  # what was learned last is better known from the last pairs
+    def _ask(self, n: int, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
+        """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade. n: how many
+        of the pairs were given."""
+        sooner = (1 - n / self._n_learned) ** 2  # what was learned last is better known from the last pairs
         for kind, of_kind in enumerate((~similar, similar, similar)):
             self._distances[:, kind] *= min(0.5 ** (weights @ of_kind / HALF_LIFE), sooner)
         count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)

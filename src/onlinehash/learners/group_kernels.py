@@ -86,8 +86,8 @@ def enter_marks(
     similar: np.ndarray,
     weights: np.ndarray,
 ) -> None:
-    """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside` counts marks on two points of a group, the
-    dissimilar and the similar ones, and fades by `keep` with each."""
+    """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside` is the weight of marks on two points of a group,
+    of the dissimilar and of the similar ones, and fades by `keep` with each."""
     for t in range(similar.shape[0]):
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
@@ -96,7 +96,7 @@ def enter_marks(
         g, h = table[a, LABEL], table[b, LABEL]
         if g == h:
             inside *= keep
-            inside[1 if similar[t] else 0] += 1
+            inside[1 if similar[t] else 0] += weights[t]
         elif not similar[t]:
             table[a, OTHER], table[b, OTHER] = keys[1, t], keys[0, t]
         elif sizes[g] >= sizes[h]:
@@ -112,7 +112,8 @@ def _join(
     """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ.
 
     Then some of these are forgotten. So a wrong mark joins no groups that differ in many, and keeps none apart for
-    long; and where what is similar has changed, groups that belong together now find each other.
+    long; and where what is similar has changed, groups that belong together now find each other. Of a single point,
+    only what was said of it last counts.
     """
     first, last = (place, place + 1) if sizes[h] == 1 else (0, table.shape[0])
     n_against = 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.io.format import like, whole
+from onlinehash.io.format import MOST, like, whole
 from onlinehash.learners.group_kernels import (
     CLOCK,
     KEY,
@@ -75,7 +75,7 @@ class Groups:
 
     def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
         """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
-        late."""
+        late, by weight."""
         table = self._lay_out() if self._table is None else self._table
         fade = 0.5 ** (1 / HALF_LIFE)
         enter_marks(
@@ -116,35 +116,42 @@ class Groups:
         if self._table is None:
             return {"inside": self._inside, "points": None}
         places, kept = np.flatnonzero(self._table[:, LABEL] >= 0), self._kept != NOBODY
+        rows = self._table[places]
+        rows[:, LABEL] = _in_order(rows[:, LABEL])
         return {
             "inside": self._inside,
-            "points": {"places": places, "rows": self._table[places], "clock": int(self._counts[CLOCK])},
+            "points": {"places": places, "rows": rows, "clock": int(self._counts[CLOCK])},
             "kept": {"keys": self._kept[kept], "X": self.X[kept], "next": self._next},
             "is_trusted": int(self.is_trusted),
         }
 
     def set_state(self, state: State) -> None:
-        """Take over what `get_state` gave; labels may be others."""
+        """Take over what `get_state` gave."""
         self._clear()
-        self._inside = like(state["inside"], self._inside, "inside", 0)
+        self._inside = like(state["inside"], self._inside, "inside", 0, MOST)
         if state["points"] is None:
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]
         n, n_kept = len(points["places"]), len(kept["keys"])
         places = like(points["places"], np.empty(min(n, N_KNOWN), np.int64), "places", 0, N_KNOWN - 1)
-        table[places] = rows = like(points["rows"], np.empty((len(places), 4), np.int64), "rows", NOBODY, MOST_KEY)
-        self._counts[CLOCK] = whole(points["clock"], "clock")
-        keys = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
-        self._kept[: len(keys)] = keys
-        self.X[: len(keys)] = like(kept["X"], self.X[: len(keys)], "X")
+        rows = like(points["rows"], np.empty((len(places), 4), np.int64), "rows", NOBODY, MOST_KEY)
+        labels = rows[:, LABEL]
+        if (np.diff(places) <= 0).any() or (labels != _in_order(labels)).any():
+            raise FormatError("the points of the groups are not in order.")
+        table[places] = rows
+        if any(find(table, key) != place for place, key in zip(places, rows[:, KEY].tolist(), strict=True)):
+            raise FormatError("a point of the groups stands where it would not be found.")
+        sizes = np.bincount(labels)
+        self._sizes[: len(sizes)] = sizes
+        self._counts[:] = N_KNOWN - len(sizes), whole(points["clock"], "clock")
+        self._free[: self._counts[N_FREE]] = np.arange(len(sizes), N_KNOWN)
+        self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
+        self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X")
         self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
         self.is_trusted = bool(whole(state["is_trusted"], "is_trusted", 0, 1))
-        if (rows[:, LABEL] < 0).any() or any(
-            find(table, key) != place for place, key in zip(places, rows[:, KEY].tolist(), strict=True)
-        ):
-            raise FormatError("a point of the groups stands where it would not be found.")
-        labels, of_rows, sizes = np.unique(rows[:, LABEL], return_inverse=True, return_counts=True)
-        table[places, LABEL] = of_rows
-        self._sizes[: len(labels)] = sizes
-        self._counts[N_FREE] = N_KNOWN - len(labels)
-        self._free[: self._counts[N_FREE]] = np.arange(len(labels), N_KNOWN)
+
+
+def _in_order(labels: np.ndarray) -> np.ndarray:
+    """The same groups, numbered as they come: what a label is called changes nothing."""
+    _, first, number = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[number])

@@ -27,7 +27,8 @@ BLOCK = 32
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
 def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndarray, keys: np.ndarray) -> None:
-    """Rows of A, then those of B, at unit length into X; and `keys_of` them. A zero row stays."""
+    """Rows of A, then those of B, at unit length into X; a zero row stays. Keys: numbers by which the same row is known
+    again."""
     for n in range(X.shape[0]):
         for i in range(X.shape[1]):
             X[n, i] = A[n, i] if n < A.shape[0] else B[n - A.shape[0], i]
@@ -186,13 +187,6 @@ def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.n
     for i in range(W.shape[0]):
         for k in range(W.shape[1]):
             W[i, k] = factor * (W[i, k] - scale[k] * (of_all * (M[i, k] - damped[i, k])))
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def keys_of(X: np.ndarray, pattern: np.ndarray, keys: np.ndarray) -> None:
-    """A number for each row, by which the same row is known again."""
-    for n in range(X.shape[0]):
-        keys[n] = _key(X[n], pattern)
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})

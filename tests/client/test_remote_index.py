@@ -19,7 +19,7 @@ import onlinehash
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.client import calls, session
 from onlinehash.client.remote_index import RemoteIndex
-from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
+from onlinehash.errors import InvalidInput, NotSupported, ServiceUnavailable, Unauthorized
 from onlinehash.index.hits import Hits
 from onlinehash.serve import background
 from onlinehash.serve.settings import Limits
@@ -335,6 +335,12 @@ def test_a_refresh_may_take_longer_than_any_request() -> None:
             assert job.wait(60)
         end = time.monotonic() + 0.9
         assert asyncio.run(awaited(url))
+
+
+def test_an_older_service_does_not_say_whether_a_refresh_runs() -> None:
+    body = {"method": "OH", "n_bits": 8, "n_models": 1, "refreshes": 0, "serial": 3}
+    with serving(lambda request: Reply(body=json.dumps(body).encode())) as url, onlinehash.connect(url) as remote:
+        assert isinstance(refused(lambda: remote.is_refreshing), NotSupported)
 
 
 def test_many_threads_share_a_connection(served: tuple[LiveIndex, RemoteIndex]) -> None:

@@ -238,6 +238,26 @@ def test_a_key_is_used_once_by_all_replicas(two: list[tuple[Service, str]]) -> N
         until(lambda url=url: httpx.get(f"{url}/v1/stats", headers=headers, timeout=SECONDS).json()["n_pairs"] == 8)
 
 
+def test_a_change_that_two_replicas_try_at_once_is_made_once_and_refused_by_none(
+    two: list[tuple[Service, str]], stock_home: Home
+) -> None:
+    """A client that finds one replica silent asks the next one. Where both wait for the same lock, the second finds
+    what the first one made: an item that is there already, or gone."""
+    (_, a), (_, b) = two
+    item = {"ids": ["x"], "vectors": [vector_of("x").tolist()]}
+    for name, path, document in (("add", "/v1/items", item), ("remove", "/v1/items/remove", {"ids": ["x"]})):
+        with ThreadPoolExecutor(2) as pool, connect(stock_home.address) as lock:
+            with lock.transaction():
+                lock.execute(f'SELECT 1 FROM "{stock_home.schema}".head FOR UPDATE')
+                key = {"Idempotency-Key": name}
+                asked = [pool.submit(post, url, path, document, **key) for url in (a, b)]
+                time.sleep(0.5)  # in which both look for a receipt, find none, and begin
+            answers = [one.result() for one in asked]
+        assert all(answer.is_success for answer in answers), [answer.text for answer in answers]
+        assert sum("Idempotency-Replayed" in answer.headers for answer in answers) == 1
+        until(lambda name=name: all(len(service.index) == len(FIRST) + (name == "add") for service, _ in two))
+
+
 def test_events_and_metrics_tell_of_what_others_did(two: list[tuple[Service, str]]) -> None:
     (_, a), (_, b) = two
     with httpx.stream("GET", f"{b}/events", timeout=SECONDS) as events:

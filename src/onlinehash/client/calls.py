@@ -20,7 +20,7 @@ from onlinehash.client import answers, arguments
 from onlinehash.client.session import Call, Session
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
-from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, ServiceUnavailable, UnknownId
+from onlinehash.errors import InvalidInput, NotReady, NotSupported, OnlineHashError, ServiceUnavailable, UnknownId
 from onlinehash.index.api import Behind, Counters, Id, Item, Payload, Payloads, Queries, Texts, Vectors, Where
 from onlinehash.index.hits import Hits
 from onlinehash.io import files
@@ -549,6 +549,8 @@ class Calls:
     def is_refreshing(self) -> Call[bool]:
         """Whether a refresh runs in the service."""
         stats = yield from self._stats()
+        if "refreshing" not in stats:
+            raise NotSupported("this service does not say whether a refresh runs; those from 0.2.0 on do.")
         return bool(stats["refreshing"])
 
     def cancel(self) -> Call[None]:

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash.errors import ServiceUnavailable, StorageError
+from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError, UnknownId
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
@@ -230,7 +230,9 @@ class Changes:
             try:
                 with self._receipts.once(request):
                     return Attempt(change.work(self._index))
-            except MadeAlready:  # by another process, since the look above
+            except (MadeAlready, InvalidInput, UnknownId):
+                # Another process may have made it since the look above. Then an item that is to be added is there, one
+                # that is to be removed is gone, and the work is refused before anybody asks for the receipt.
                 receipt = self._receipts.receipt(request.key)
                 if receipt is None:
                     raise

@@ -157,7 +157,7 @@ def the_state_does_not_grow(name: str) -> None:
 
 
 def size_but_for_groups(learner: Any) -> int:
-    """Of what a learner keeps. Points that marks connect fill a table, whose bound tests/learners/test_groups.py has."""
+    """Of what a learner keeps. Points that marks connect fill a table; tests/learners/test_groups.py has its bound."""
     state = learner.get_state()
     return len(as_bytes(state | {"method": {k: v for k, v in state["method"].items() if k != "groups"}}))
 

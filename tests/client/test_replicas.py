@@ -402,12 +402,7 @@ def test_one_of_two_services_hangs(kind: str, monkeypatch: pytest.MonkeyPatch) -
         url = stack.enter_context(background(index))
         urls = [stack.enter_context(serving(one_way)), url]
         stack.callback(ends.set)
-        if kind == "sync":
-            there: Any = stack.enter_context(onlinehash.connect(urls))
-        else:
-            runner = stack.enter_context(asyncio.Runner())
-            there = Blocking(runner, runner.run(_connected(urls)))
-            stack.callback(there.close)
+        there = connected(kind, urls, stack)
         there.find(X[0], 1)  # which compiles kernels
         hangs.set()
         while len(hung_up) < 4:
@@ -437,12 +432,7 @@ def test_a_change_goes_on_where_one_of_two_services_hangs(
         url = stack.enter_context(background(index))
         urls = [stack.enter_context(serving(one_way)), url]
         stack.callback(ends.set)
-        if kind == "sync":
-            there: Any = stack.enter_context(onlinehash.connect(urls))
-        else:
-            runner = stack.enter_context(asyncio.Runner())
-            there = Blocking(runner, runner.run(_connected(urls)))
-            stack.callback(there.close)
+        there = connected(kind, urls, stack)
         hangs.set()
         for n in range(2):  # one of which begins with the one that hangs
             began = time.monotonic()
@@ -452,6 +442,16 @@ def test_a_change_goes_on_where_one_of_two_services_hangs(
         wait_until(lambda: len(woken) == 1, "the change to arrive once more")
         assert woken[0].headers["idempotency-replayed"] == "true"
         assert len(there) == 8
+
+
+def connected(kind: str, urls: list[str], stack: ExitStack) -> Any:
+    """A client of these services, sync or async, that is closed with the stack."""
+    if kind == "sync":
+        return stack.enter_context(onlinehash.connect(urls))
+    runner = stack.enter_context(asyncio.Runner())
+    there = Blocking(runner, runner.run(_connected(urls)))
+    stack.callback(there.close)
+    return there
 
 
 async def _connected(urls: list[str]) -> Any:

@@ -70,8 +70,14 @@ def _leave(label: int, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray) 
     """One point of a group less."""
     sizes[label] -= 1
     if sizes[label] == 0:
-        free[counts[N_FREE]] = label
-        counts[N_FREE] += 1
+        _give_back(label, free, counts)
+
+
+@njit(nogil=True, cache=True)
+def _give_back(label: int, free: np.ndarray, counts: np.ndarray) -> None:
+    """Nobody has this label any more."""
+    free[counts[N_FREE]] = label
+    counts[N_FREE] += 1
 
 
 @njit(nogil=True, cache=True)
@@ -133,8 +139,7 @@ def _join(
             table[i, LABEL] = g
     sizes[g] += sizes[h]
     sizes[h] = 0
-    free[counts[N_FREE]] = h
-    counts[N_FREE] += 1
+    _give_back(h, free, counts)
 
 
 @njit(nogil=True, cache=True)

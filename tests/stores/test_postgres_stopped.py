@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from onlinehash import PostgresIndex
-from onlinehash.live.stopping import stopped_by
+from onlinehash.live.stop import stopped_by
 from onlinehash.serve.errors import DeadlineExceeded
 from onlinehash.stores.postgres import connections
 from tests.serve.services import SECONDS, until

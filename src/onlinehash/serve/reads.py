@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from starlette.types import Receive
 
-from onlinehash.live.stopping import stopped_by
+from onlinehash.live.stop import stopped_by
 from onlinehash.serve.errors import BadRequest, Busy, DeadlineExceeded, Unavailable
 from onlinehash.serve.settings import Limits
 

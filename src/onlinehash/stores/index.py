@@ -45,7 +45,7 @@ from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.queries import Finder, VectorKind, find, joined, no_codes, queries_of, to_find
 from onlinehash.live.receipts import MemoryReceipts
 from onlinehash.live.refresher import Refresh, Refresher, newest_version
-from onlinehash.live.stopping import to_its_end
+from onlinehash.live.stop import to_its_end
 from onlinehash.live.transaction import REFUSALS
 from onlinehash.stores import recode
 from onlinehash.stores.backend import Backend

@@ -26,7 +26,7 @@ from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.stopping import to_its_end
+from onlinehash.live.stop import to_its_end
 from onlinehash.live.table import MANY_ITEMS
 from onlinehash.stores.backend import ERA, Backend, Head, Layout
 from onlinehash.stores.deltas import Added, Delta, Ended, Rewound, Step

@@ -16,7 +16,7 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.live.stopping import to_its_end
+from onlinehash.live.stop import to_its_end
 from onlinehash.stores.backend import Backend, Carried, Change, Coded, Found, Head, News, Rows, StoredCodes
 from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from onlinehash.live import stopping
+from onlinehash.live import stop
 
 #: Seconds without a word from the server after which one asks what it does, and in how many one that is there, however
 #: busy, answers what takes it no time.
@@ -85,7 +85,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 # psycopg 3.2.1 says so of all it comes back for, so what took a moment is looked at here.
                 if now - asked < _AT_ONCE or self._is_ready(wanted):
                     heard = now
-                elif why is None and self._ask is not None and (why := stopping.reason()) is not None:
+                elif why is None and self._ask is not None and (why := stop.reason()) is not None:
                     self._cancel()
                 elif now - heard > (ANSWER_SECONDS if self._ask is None else SILENT_SECONDS):
                     self._check_server(now - heard)

@@ -7,7 +7,8 @@ Each file is an npz with X and y (and offset and scale, where X is quantised). R
 next 400 rows that have a mate in it. A learner first observes the first 2,000 rows, then learns random pairs of the
 database, of which 30 % (`--similar`) are drawn to be similar; or with `--shown` what users say of results: random rows
 of the database are queries, and the ten items whose codes are nearest then (found anew for every 100 marks, later for
-every tenth) are marked as similar or not. Tie-aware mAP, mean ± standard deviation over 3 seeds; a seed stands
+every tenth) are marked as similar or not; with `--people 100` by so many people in turn, each of whom looks at results
+of one query. Tie-aware mAP, mean ± standard deviation over 3 seeds; a seed stands
 for the pairs and the learner's own random numbers. What still waits in a chunk is learned first (`flush`, of a copy).
 
 float     exact search by cosine in the vectors as they are: no codes, no feedback.
@@ -102,15 +103,23 @@ class Marks(Data):
         truth = evaluate.same_label(self.y[self.query_ids], self.labels)
         return float(evaluate.retrieval(model, self.rows[self.query_ids], self.rows[: self.n], truth, ["map"])["map"])
 
-    def shown(self, model: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the database as queries, and for each the ten others whose codes are nearest, ties at random."""
+    def shown(self, model: Any, n: int, rng: np.random.Generator, people: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the database as queries, and for each the ten others whose codes are nearest, ties at random.
+
+        The marks of so many people are in random order.
+        """
         settled = copy.deepcopy(model).flush()
         codes = np.where(settled.transform(self.rows[: self.n]), 1, -1).astype(np.float32)
         queries = rng.choice(self.n, n // N_SHOWN, replace=False)
         nearness = codes[queries] @ codes.T + rng.random((len(queries), self.n), np.float32)
         nearness[np.arange(len(queries)), queries] = -np.inf
         found = np.argpartition(-nearness, N_SHOWN, axis=1)[:, :N_SHOWN]
-        return queries.repeat(N_SHOWN), found.ravel()
+        a, b = queries.repeat(N_SHOWN), found.ravel()
+        for start in range(0, n if people > 1 else 0, people * N_SHOWN):
+            some = slice(start, start + people * N_SHOWN)
+            order = rng.permutation(len(a[some]))
+            a[some], b[some] = a[some][order], b[some][order]
+        return a, b
 
     def map_of_floats(self) -> float:
         """Of exact search; rows have unit length, so cosine is the inner product. Ties are not to be expected."""
@@ -133,13 +142,17 @@ def measured(data: Marks, run: Run) -> Run:
         return {"maps": [data.map_of(itq.fit(data.rows[:N_OBSERVED]))]}
     model = LEARNERS[run["row"]](n_bits=run["bits"], features=features, random_state=seed)
     model.observe(data.rows[:N_OBSERVED])
-    share = run["share"]
+    share, people = run["share"], run.get("people", 1)
     drawn, rng = data.pairs(seed, share or None), np.random.default_rng(seed)
     maps, blends, at = [], [], 0
     for stage in run["stages"]:
         while at < stage:
-            n = min(stage - at, max(100, at // 100 * 10) if share == 0 else stage)
-            a, b = data.shown(model, n, rng) if share == 0 else (side[at : at + n] for side in drawn)
+            if share == 0:
+                n = min(stage - at, max(100, people * N_SHOWN, at // 100 * 10))
+                a, b = data.shown(model, n, rng, people)
+            else:
+                n = stage - at
+                a, b = (side[at:stage] for side in drawn)
             model.partial_fit_pairs(data.rows[a], data.rows[b], data.labels[a] == data.labels[b])
             at += n
         settled = copy.deepcopy(model).flush()
@@ -158,7 +171,8 @@ def runs(data: Marks, given: argparse.Namespace) -> Iterator[Run]:
     for seed in range(given.seeds):
         run = {"data": data.name, "bits": given.bits, "features": given.features, "seed": seed}
         yield run | {"row": "ITQ"}
-        yield from (run | {"row": row, "share": share, "stages": given.stages} for row in rows_of(given))
+        mixed = {"people": given.people} if given.people > 1 else {}
+        yield from (run | {"row": row, "share": share, "stages": given.stages} | mixed for row in rows_of(given))
 
 
 def cell(values: np.ndarray) -> str:
@@ -169,7 +183,7 @@ def report(data: Marks, given: argparse.Namespace, done: list[Run]) -> None:
     rows, found = rows_of(given), list(runs(data, given))
     mine = [row for row in done if any(run.items() <= row.items() for run in found)]
     maps = {row: np.array([run["maps"] for run in mine if run["row"] == row]) for row in ("float", "ITQ", *rows)}
-    what = "marks on results" if given.shown else f"{given.similar:.0%} similar"
+    what = f"marks on results by {given.people} at a time" if given.shown else f"{given.similar:.0%} similar"
     print(f"\n{data.name}, {given.bits} bits, features: {given.features}, {what}, {given.seeds} seeds\n")
     lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(given.stages)]
     lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(given.stages)]
@@ -201,6 +215,7 @@ def main() -> None:
     parser.add_argument("--stages", type=int, nargs="+", default=list(STAGES), help="numbers of pairs, rising")
     parser.add_argument("--similar", type=float, default=0.3, help="share of similar pairs")
     parser.add_argument("--shown", action="store_true", help="marks on the results that are shown, not random pairs")
+    parser.add_argument("--people", type=int, default=1, help="with --shown: so many people mark results in turn")
     parser.add_argument("--rows", nargs="+", choices=["Smooth", "Begun", "Blended"], metavar="ROW",
                         default=["Smooth", "Begun", "Blended"])  # fmt: skip
     parser.add_argument("--features", choices=FEATURES, default="vectors", help="what comes before ITQ and learners")

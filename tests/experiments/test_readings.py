@@ -13,7 +13,7 @@ from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.plan import cells, contestant, plans, read_plan
 from onlinehash.experiments.readings import OURS, SEEDS, find_readings, known_readings
 from onlinehash.experiments.reproduction import write_reproduction
-from onlinehash.experiments.rows import Rows, rows_to_speak_of
+from onlinehash.experiments.rows import Rows, best_stand_ins, rows_to_speak_of
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData, as_conditions
 from tests.experiments.made_up import made_up, named_sets
@@ -35,9 +35,10 @@ def test_every_reading_changes_some_runs_of_each_of_its_plans(name):
         assert {cell.reading for cell in theirs} == {name}
         assert any(cell.setting.name not in ours for cell in theirs if not cell.is_reference)
         assert {cell.line for cell in theirs} == {*plan.contestants, *plan.references}
-    for label, other in reading.instead.items():
+    for label in reading.instead:
         assert contestant(label).label == label
-        assert contestant(other).label == other
+        for other in reading.stand_ins(label):
+            assert contestant(other).label == other
     for plan in plans(reading.plans):
         assert next(cells(plan.under(reading).under(OURS), named_sets(*FOUR))).reading == ""
 
@@ -55,6 +56,24 @@ def test_others_stand_in_under_the_same_name():
     plan = read_plan("online").under(known_readings()["linear"])
     assert all(setting.parameters.get("features") is None for setting in settings(plan, "OSH"))
     assert {s.name for s in settings(plan, "OH")} <= {s.name for s in settings(read_plan("online"), "OH")}
+
+
+def test_of_several_the_best_on_a_set_stands_in():
+    rows = made_up(read_plan("online").under(known_readings()["better"]), named_sets("labelme", "gist1m"))
+    for row in rows:
+        is_best = row.cell.who == {"labelme": "OSH, linear", "gist1m": "OSH"}[row.role]
+        row.result.final["map"] = 0.9 if is_best else 0.1 + 0.01 * (row.seed + (row.value == 128))
+    taken = best_stand_ins(rows)
+    places = [(row.role, row.line, row.value, row.seed) for row in taken]
+    assert sorted(set(places)) == sorted(places)
+    assert {*places} == {(row.role, row.line, row.value, row.seed) for row in rows}
+    assert [_who(taken, role) for role in ("labelme", "gist1m")] == [{"OSH, linear"}, {"OSH"}]
+    fewer = best_stand_ins(row for row in rows if row.cell.who != "OSH, linear" or row.value == 128)
+    assert _who(fewer, "labelme") == {"OSH"}
+
+
+def _who(rows, role):
+    return {row.cell.who for row in rows.of(role=role, line="OSH")}
 
 
 def test_a_choice_is_for_those_who_have_the_parameter():

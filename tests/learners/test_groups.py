@@ -22,18 +22,20 @@ def made() -> Groups:
     return Groups(1, np.dtype(np.float64))
 
 
-def mark(found: Groups, a: Any, b: Any, similar: Any, weights: Any = None) -> None:
+def mark(found: Groups, a: Any, b: Any, similar: Any, weights: Any = None, cosine: float = 0.5) -> None:
     """Marks on points by number, and what `BlendedPairHashing` does after them."""
     a, similar = np.atleast_1d(a), np.atleast_1d(similar)
     keys = KEYS[np.stack([a, np.atleast_1d(b)])]
-    found.enter(keys, similar, np.ones(len(a)) if weights is None else np.asarray(weights), SIMILAR)
-    found.keep(keys[1], keys[1][:, None])
+    weights = np.ones(len(a)) if weights is None else np.asarray(weights)
+    found.enter(keys, np.full(len(a), cosine), similar, weights, SIMILAR)
+    if found.are_of_use:
+        found.keep(keys[1], keys[1][:, None], np.arange(len(a)))
 
 
 def members(found: Groups) -> set[frozenset[float]]:
     """The groups, of keys."""
     sets = defaultdict(set)
-    for row in np.empty((0, 4)) if found._table is None else found._table[found._table[:, LABEL] >= 0]:
+    for row in np.empty((0, 4)) if found._table is None else found._table.T[found._table[LABEL] >= 0]:
         sets[row[LABEL]].add(float(np.int64(row[KEY]).view(np.float64)))
     return {frozenset(one) for one in sets.values()}
 
@@ -56,7 +58,7 @@ def test_the_slow_version_finds_the_same_groups(wrong: float) -> None:
     place = {}
     reference.in_order = lambda points: sorted(points, key=place.__getitem__)  # type: ignore[method-assign]
     for i, j, s in zip(a, b, similar, strict=True):
-        found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), SIMILAR)
+        found.enter(KEYS[[[i], [j]]], np.ones(1), np.array([s]), np.ones(1), SIMILAR)
         if found._table is None:
             break  # forgotten: the slow version never does
         place.update({KEYS[k]: find(found._table, KEYS[k].view(np.int64)) for k in (i, j)})
@@ -73,7 +75,7 @@ def test_sizes_and_free_labels_are_those_of_the_table() -> None:
     mark(found, a, b, similar)
     table = found._table
     assert table is not None
-    labels, sizes = np.unique(table[table[:, LABEL] >= 0, LABEL], return_counts=True)
+    labels, sizes = np.unique(table[LABEL, table[LABEL] >= 0], return_counts=True)
     np.testing.assert_array_equal(found._sizes[labels], sizes)
     assert found._sizes.sum() == sizes.sum() > 0.9 * N_KNOWN
     free = found._free[: found._counts[0]]
@@ -119,6 +121,22 @@ def test_small_groups_give_nothing() -> None:
     assert len(found.draw(KEYS[:400], 0.5, np.random.default_rng(0))[0]) == 0
 
 
+def test_marks_on_far_points_make_no_groups() -> None:
+    """As random pairs are; and groups are of no use while such marks come."""
+    found = made()
+    a, b, similar, _ = classes(400, 10, 3000)
+    mark(found, a, b, similar, cosine=0.0)
+    assert found.get_state()["points"] is None
+    mark(found, a, b, similar)
+    assert found.are_of_use
+    state = to_bytes("groups", {**found.get_state(), "cosines": 0})
+    mark(found, a, b, similar, cosine=-0.1)
+    assert not found.are_of_use
+    assert to_bytes("groups", {**found.get_state(), "cosines": 0}) == state
+    mark(found, a, b, similar)
+    assert found.are_of_use
+
+
 def test_groups_that_marks_contradict_are_not_trusted_and_forgotten() -> None:
     """Similar is who is near on a line: chains connect everybody, and say nothing."""
     found, rng, was_trusted = made(), np.random.default_rng(3), []
@@ -152,7 +170,7 @@ def test_heavy_marks_count_for_as_much_in_trust() -> None:
     for _ in range(200):
         similar = rng.random(50) < 0.9
         a, b = rng.integers(0, 300, (2, 50))
-        found.enter(KEYS[np.stack([a, b])], similar, np.where(similar, 0.5, 5.0), 0.5)
+        found.enter(KEYS[np.stack([a, b])], np.ones(len(a)), similar, np.where(similar, 0.5, 5.0), 0.5)
         was_trusted.append(found.is_trusted)
     assert np.mean(was_trusted[20:]) < 0.1
 
@@ -221,6 +239,10 @@ def break_inside(state: Any) -> None:
     state["inside"][0] = 1e308
 
 
+def break_cosines(state: Any) -> None:
+    state["cosines"][0] = np.nan
+
+
 def break_vectors(state: Any) -> None:
     state["kept"]["X"] = state["kept"]["X"][:-1]
 
@@ -229,7 +251,16 @@ def break_clock(state: Any) -> None:
     state["points"]["clock"] = -1
 
 
-DAMAGES = [break_places, break_labels, break_number, break_twice, break_inside, break_vectors, break_clock]
+DAMAGES = [
+    break_places,
+    break_labels,
+    break_number,
+    break_twice,
+    break_inside,
+    break_cosines,
+    break_vectors,
+    break_clock,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

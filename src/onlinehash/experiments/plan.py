@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -124,13 +125,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run of a plan and its place in the figure."""
+    """A run of a plan and its place in the figure.
+
+    who: the contestant that ran in the place of the one that `line` names; itself, unless a reading says otherwise.
+    """
 
     plan: str
     set: NamedSet
     line: str
     value: Value
     setting: Setting
+    who: str
     reading: str = ""
     is_reference: bool = False
 
@@ -191,15 +196,13 @@ def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> I
         if (plan.roles and data.role.name not in plan.roles) or not _is_possible(plan, data):
             continue
         for label in dict.fromkeys((*taking_part, *plan.references)):
-            who = contestant(plan.reading.instead.get(label, label))
             is_reference = label not in taking_part
             make = _reference_setting if is_reference else _setting
-            if not _can_learn(who, data):
-                continue
-            for value in plan.values:
-                for seed in range(plan.seeds):
+            stand_ins = map(contestant, plan.reading.stand_ins(label))
+            for who in (one for one in stand_ins if _can_learn(one, data)):
+                for value, seed in itertools.product(plan.values, range(plan.seeds)):
                     setting = make(plan, data, who, value, seed)
-                    yield Cell(plan.name, data, label, value, setting, plan.reading.name, is_reference)
+                    yield Cell(plan.name, data, label, value, setting, who.label, plan.reading.name, is_reference)
 
 
 def _is_possible(plan: Plan, data: NamedSet) -> bool:

@@ -23,7 +23,7 @@ class Reading:
     plans: which plans are run so. values: at which of its lengths, where a plan varies the bits; empty for all.
     bits: the length where a plan varies something else; None for the plan's own.
     conditions, features, parameters: what changes, for whoever has it.
-    instead: contestants by who stands in for them.
+    instead: contestants by who stands in for them; where there are several, the best of them on a set.
     choose: parameters and the values among which pairs that are held out decide.
     """
 
@@ -36,8 +36,13 @@ class Reading:
     conditions: Conditions = field(default_factory=dict)
     features: Mapping[str, Any] = field(default_factory=dict)
     parameters: Parameters = field(default_factory=dict)
-    instead: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str | list[str]] = field(default_factory=dict)
     choose: Mapping[str, list[Any]] = field(default_factory=dict)
+
+    def stand_ins(self, label: str) -> list[str]:
+        """Who may run in the place of a contestant: itself, if the reading says nothing of it."""
+        found = self.instead.get(label, label)
+        return [found] if isinstance(found, str) else found
 
 
 #: Repetitions of a plan under a reading. A verdict under a reading is compared with the plan's own at the same seeds,

@@ -196,7 +196,18 @@ def _reading(other: ReadOtherwise) -> Iterator[str]:
     for plan, rows in other.plans_and_rows:
         yield f"## {plan.title}\n"
         yield f"{table(plan, rows).as_markdown()}\n"
+        yield from _stand_ins(rows)
     yield f"    onlinehash experiment run {plans} --reading {other.reading.name} --data data/\n"
+
+
+def _stand_ins(rows: Rows) -> Iterator[str]:
+    """Who ran in the place of others, set by set."""
+    for data in rows.distinct("data"):
+        instead = {row.line: row.cell.who for row in rows.of(data=data) if row.cell.who != row.line}
+        if instead:
+            told = "; ".join(f"{line}: {who}" for line, who in instead.items())
+            yield f"- {data}, who stands in: {told}."
+    yield ""
 
 
 def _page_of(other: ReadOtherwise) -> str:

@@ -21,9 +21,10 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   result that is dissimilar are dissimilar. These pairs are learned, too, with at most the weight of those that were
   marked, and at least as large a share of similar ones. They are no question for α, and pairs without a common point
   infer nothing.
-- *Groups*: results come back for other queries, and then more follows: chains of similar marks connect points that are
-  far apart (`groups`). As far as marks confirm such groups, a point of each pair is paired with a point kept from
-  before, of its own group or of one that differs from it. These pairs ask for α, too, and weigh twice as much as marks.
+- *Groups*: results come back for other queries and other people, and then more follows: chains of similar marks connect
+  points that are far apart (`groups`). As far as marks confirm such groups, a point of each pair is paired with a point
+  kept from before, of its own group or of one that differs from it. These pairs ask for α, too, and weigh twice as much
+  as marks.
 """
 
 from __future__ import annotations
@@ -276,9 +277,11 @@ class BlendedPairHashing(SmoothPairHashing):
         times, is_new, same, most = self._repeats(keys)
         self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
         n, p, rows, alike = len(similar), float(self._share[0]), NO_ROWS, NO_PAIRS
-        if self._has_groups and 2 * np.count_nonzero(times > 1) > n:  # marks on results, not a chance repetition
-            rows, partners, alike = self._group(X, keys, similar, weights, p)
-            X = np.concatenate([X, partners])
+        if self._has_groups:
+            self._groups.enter(keys, np.vecdot(X[:n], X[n:]), similar, weights, p)
+            if self._groups.are_of_use:
+                rows, partners, alike = self._told_by_groups(X, keys, p)
+                X = np.concatenate([X, partners]) if len(rows) else X
         along, shown = self._damping.coordinates(X), None
         learned = X @ self._learning + along @ self._back
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
@@ -307,19 +310,17 @@ class BlendedPairHashing(SmoothPairHashing):
         self._advance(X.T @ pull, along.T @ pull, n_whole / self.chunk_size)
         return shown
 
-    def _group(
-        self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Enter marks into groups; rows of X that these give a partner, the partners, and whether they are similar."""
-        self._groups.enter(keys, similar, weights, p)
-        rng, n = np.random.default_rng([self._seed, 4, self._n_chunks]), len(similar)
-        rows = np.arange(n) + n * rng.integers(0, 2, n)  # one point of each pair
-        found, partners, alike = NO_ROWS, X[:0], NO_PAIRS
+    def _told_by_groups(self, X: np.ndarray, keys: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of X to which groups give a partner, the partners, and whether they are similar."""
+        n = np.arange(keys.shape[1])
+        rows = n + len(n) * ((n + self._n_chunks) % 2)  # one point of each pair, from both sides in turn
         of_rows = keys.reshape(-1)[rows]
+        found, partners, alike = NO_ROWS, X[:0], NO_PAIRS
         if self._groups.is_trusted:
+            rng = np.random.default_rng([self._seed, 4, self._n_chunks])
             found, places, alike = self._groups.draw(of_rows, p, rng)
             partners = self._groups.X[places]
-        self._groups.keep(of_rows, X[rows])
+        self._groups.keep(of_rows, X, rows)
         return rows[found], partners, alike
 
     def _find_directions(self) -> None:

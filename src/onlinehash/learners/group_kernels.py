@@ -1,9 +1,9 @@
 """The loops of `groups`: points that are known again by their keys, and the groups that similar marks make of them.
 
 A table has `WAYS` places for all points whose keys have the same hash; the one that was marked longest ago makes room.
-Each row is KEY, OTHER (the key of the last point it was called dissimilar to), LABEL (its group, -1 where the place is
-free) and LAST (when it was marked). `sizes` counts the points of each label, and `free` is a stack of labels that
-nobody has; `counts` are how many of these there are, and how many marks there were.
+Its rows are KEY, OTHER (the key of the last point that each was called dissimilar to), LABEL (its group, -1 where the
+place is free) and LAST (when it was marked). `sizes` counts the points of each label, and `free` is a stack of labels
+that nobody has; `counts` are how many of these there are, and how many marks there were.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def find(table: np.ndarray, key: int) -> int:
     """The place of a point, or -1."""
     start = _first_place(table, key)
     for place in range(start, start + WAYS):
-        if table[place, LABEL] >= 0 and table[place, KEY] == key:
+        if table[LABEL, place] >= 0 and table[KEY, place] == key:
             return place
     return -1
 
@@ -38,7 +38,7 @@ def find(table: np.ndarray, key: int) -> int:
 @njit(nogil=True, cache=True)
 def _first_place(table: np.ndarray, key: int) -> int:
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / φ: its upper bits depend on all bits of the key
-    return int((mixed >> np.uint64(32)) % np.uint64(table.shape[0] // WAYS)) * WAYS
+    return int((mixed >> np.uint64(32)) % np.uint64(table.shape[1] // WAYS)) * WAYS
 
 
 @njit(nogil=True, cache=True)
@@ -50,18 +50,18 @@ def _enter_point(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts:
         start = _first_place(table, key)
         place = start
         for other in range(start, start + WAYS):
-            if table[other, LABEL] < 0:
+            if table[LABEL, other] < 0:
                 place = other
                 break
-            if table[other, LAST] < table[place, LAST]:
+            if table[LAST, other] < table[LAST, place]:
                 place = other
-        if table[place, LABEL] >= 0:
-            _leave(table[place, LABEL], sizes, free, counts)
+        if table[LABEL, place] >= 0:
+            _leave(table[LABEL, place], sizes, free, counts)
         counts[N_FREE] -= 1
         label = free[counts[N_FREE]]
         sizes[label] = 1
-        table[place, KEY], table[place, OTHER], table[place, LABEL] = key, NOBODY, label
-    table[place, LAST] = counts[CLOCK]
+        table[KEY, place], table[OTHER, place], table[LABEL, place] = key, NOBODY, label
+    table[LAST, place] = counts[CLOCK]
     return place
 
 
@@ -99,12 +99,12 @@ def enter_marks(
             continue
         a = _enter_point(table, sizes, free, counts, keys[0, t])
         b = _enter_point(table, sizes, free, counts, keys[1, t])
-        g, h = table[a, LABEL], table[b, LABEL]
+        g, h = table[LABEL, a], table[LABEL, b]
         if g == h:
             inside *= keep
             inside[1 if similar[t] else 0] += weights[t]
         elif not similar[t]:
-            table[a, OTHER], table[b, OTHER] = keys[1, t], keys[0, t]
+            table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
         elif sizes[g] >= sizes[h]:
             _join(table, sizes, free, counts, g, h, b)
         else:
@@ -121,22 +121,23 @@ def _join(
     long; and where what is similar has changed, groups that belong together now find each other. Of a single point,
     only what was said of it last counts.
     """
-    first, last = (place, place + 1) if sizes[h] == 1 else (0, table.shape[0])
+    first, last = (place, place + 1) if sizes[h] == 1 else (0, table.shape[1])
     n_against = 0
     for i in range(first, last):
-        label = table[i, LABEL]
-        if label in (g, h) and table[i, OTHER] != NOBODY:
-            other = find(table, table[i, OTHER])
-            if other >= 0 and table[other, LABEL] == g + h - label:
-                table[i, OTHER] = NOBODY
-                n_against += 1
-                if n_against == TAKEN_BACK:
-                    return
+        label = table[LABEL, i]
+        if (label != g and label != h) or table[OTHER, i] == NOBODY:
+            continue
+        other = find(table, table[OTHER, i])
+        if other >= 0 and table[LABEL, other] == g + h - label:
+            table[OTHER, i] = NOBODY
+            n_against += 1
+            if n_against == TAKEN_BACK:
+                return
     if n_against:
         return
     for i in range(first, last):
-        if table[i, LABEL] == h:
-            table[i, LABEL] = g
+        if table[LABEL, i] == h:
+            table[LABEL, i] = g
     sizes[g] += sizes[h]
     sizes[h] = 0
     _give_back(h, free, counts)
@@ -161,18 +162,18 @@ def draw(
     labels = np.empty(kept.shape[0], np.int64)
     for i in range(kept.shape[0]):
         place = find(table, kept[i])
-        labels[i] = table[place, LABEL] if place >= 0 else -1
+        labels[i] = table[LABEL, place] if place >= 0 else -1
     for t in range(keys.shape[0]):
         partners[t] = -1
         place = find(table, keys[t])
-        if place < 0 or sizes[table[place, LABEL]] < least:
+        if place < 0 or sizes[table[LABEL, place]] < least:
             continue
-        partner = _next_of(labels, table[place, LABEL], kept, keys[t], starts[0, t])
+        partner = _next_of(labels, table[LABEL, place], kept, keys[t], starts[0, t])
         if partner >= 0 and not alike[t]:
-            other = find(table, table[find(table, kept[partner]), OTHER])
-            if other < 0 or table[other, LABEL] == table[place, LABEL] or sizes[table[other, LABEL]] < least:
+            other = find(table, table[OTHER, find(table, kept[partner])])
+            if other < 0 or table[LABEL, other] == table[LABEL, place] or sizes[table[LABEL, other]] < least:
                 continue
-            partner = _next_of(labels, table[other, LABEL], kept, keys[t], starts[1, t])
+            partner = _next_of(labels, table[LABEL, other], kept, keys[t], starts[1, t])
         partners[t] = partner
 
 
@@ -192,4 +193,4 @@ def are_in_groups(table: np.ndarray, sizes: np.ndarray, keys: np.ndarray, least:
     """Which points belong to groups of at least `least`."""
     for t in range(keys.shape[0]):
         place = find(table, keys[t])
-        found[t] = place >= 0 and sizes[table[place, LABEL]] >= least
+        found[t] = place >= 0 and sizes[table[LABEL, place]] >= least

@@ -201,13 +201,16 @@ def _reading(other: ReadOtherwise) -> Iterator[str]:
 
 
 def _stand_ins(rows: Rows) -> Iterator[str]:
-    """Who ran in the place of others, set by set."""
+    """Who ran in the place of others: set by set, where that differs."""
+    told = {}
     for data in rows.distinct("data"):
         instead = {row.line: row.cell.who for row in rows.of(data=data) if row.cell.who != row.line}
-        if instead:
-            told = "; ".join(f"{line}: {who}" for line, who in instead.items())
-            yield f"- {data}, who stands in: {told}."
-    yield ""
+        told[data] = ", ".join(f"*{who}* for {line}" for line, who in instead.items()) or "nobody"
+    if len({*told.values()}) == 1:
+        told = {"all sets": next(iter(told.values()))}
+    if {*told.values()} != {"nobody"}:
+        yield from (f"- Stand-ins on {data}: {some}." for data, some in told.items())
+        yield ""
 
 
 def _page_of(other: ReadOtherwise) -> str:

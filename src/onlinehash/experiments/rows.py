@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,10 +135,10 @@ def best_stand_ins(rows: Iterable[Row]) -> Rows:
         of_values = found.setdefault((row.plan, row.data, row.line), {}).setdefault(row.cell.who, {})
         of_values.setdefault(row.value, []).append(row.result.final.get("map", 0.0))
 
-    def quality(of_values: dict[Any, list[float]]) -> tuple[int, float]:
-        return len(of_values), float(np.mean([np.mean(some) for some in of_values.values()]))
+    def quality(forms: Mapping[str, Mapping[Any, list[float]]], who: str) -> tuple[int, float]:
+        return len(forms[who]), float(np.mean([np.mean(some) for some in forms[who].values()]))
 
-    best = {place: max(forms, key=lambda who, forms=forms: quality(forms[who])) for place, forms in found.items()}
+    best = {place: max(forms, key=partial(quality, forms)) for place, forms in found.items()}
     return Rows(row for row in rows if row.cell.who == best[row.plan, row.data, row.line])
 
 

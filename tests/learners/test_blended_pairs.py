@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
+from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows
 from tests.learners.test_smooth_pairs import BITS, D, stream
@@ -361,10 +362,16 @@ def test_a_state_from_before_inference_goes_on_without() -> None:
 # ------------------------------------------------------------------ what groups say of far points
 
 
+@pytest.fixture
+def always_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are looked for in all marks, though those of these tests are on any points."""
+    monkeypatch.setattr(Groups, "is_near", True)
+
+
+@pytest.mark.usefixtures("always_near")
 def test_a_point_of_the_beginning_is_known_again() -> None:
     """Pairs that were kept for the beginning, and learned again from it, come back afterwards."""
     X, y = clusters(60, 2, 1.0, seed=1)
-    X += 3  # all are near each other, as results are
     learner, rng = small(), np.random.default_rng(2)
     for _ in range(20):
         i = rng.integers(0, 60, 4).repeat(4)
@@ -373,6 +380,7 @@ def test_a_point_of_the_beginning_is_known_again() -> None:
     assert learner._groups._sizes.sum() == 60
 
 
+@pytest.mark.usefixtures("always_near")
 def test_the_slow_version_learns_what_groups_tell_alike() -> None:
     """Marks on few points again and again: groups are found, pairs are drawn from them, learned, and asked for α."""
     X, y = clusters(64, 2, 1.0, seed=1)
@@ -407,9 +415,9 @@ def test_marks_on_results_that_come_back_teach_what_is_far(mixed: bool) -> None:
     assert grouped > plain + 0.02
 
 
+@pytest.mark.usefixtures("always_near")
 def test_a_state_from_before_groups_goes_on_without() -> None:
     X, y = clusters(96, 2, 1.0, seed=1)
-    X += 3  # all are near each other, as results are
     rng = np.random.default_rng(2)
     i, j = rng.integers(0, 96, 200).repeat(4), rng.integers(0, 96, 800)
     old, new, without = (small().observe(X).partial_fit_pairs(X[i], X[j], y[i] == y[j]) for _ in range(3))

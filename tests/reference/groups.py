@@ -6,16 +6,22 @@ from collections.abc import Iterable
 
 
 class ReferenceGroups:
-    """Points are any values; `last_other` is the point that each was last called dissimilar to."""
+    """Points are any values; `last_other` is the point that each was last called dissimilar to, `last_like` the one of
+    another group that it was called similar to."""
 
     def __init__(self) -> None:
         self.group: dict[float, frozenset[float]] = {}
         self.last_other: dict[float, float] = {}
+        self.last_like: dict[float, float] = {}
         self.inside = [0.0, 0.0]
+        self.n_marks = self.n_moves = 0
 
     def mark(self, a: float, b: float, similar: bool) -> None:
         if a == b:
             return
+        if self.n_marks % 4096 == 0:
+            self.last_like.clear()
+        self.n_marks += 1
         for point in (a, b):
             self.group.setdefault(point, frozenset([point]))
         g, h = self.group[a], self.group[b]
@@ -24,9 +30,35 @@ class ReferenceGroups:
             self.inside[similar] += 1
         elif not similar:
             self.last_other[a], self.last_other[b] = b, a
-        elif not self.takes_back(g, h, a, b):
-            for point in g | h:
-                self.group[point] = g | h
+        else:
+            again = [point for point, other in [(a, b), (b, a)] if self.is_like_again(point, other)]
+            self.last_like[a], self.last_like[b] = b, a
+            if len(again) == 1:
+                self.move(again[0], h if again[0] == a else g)
+            elif not self.takes_back(g, h, a, b) and self.is_witnessed(g, h):
+                self.put_together(g | h)
+
+    def is_like_again(self, point: float, other: float) -> bool:
+        """Was it called similar to another point of that group before? One that is alone has no group to leave."""
+        before = self.last_like.get(point)
+        return len(self.group[point]) > 1 and before != other and before in self.group[other]
+
+    def move(self, point: float, to: frozenset[float]) -> None:
+        self.put_together(self.group[point] - {point})
+        self.put_together(to | {point})
+        del self.last_like[point]
+        self.last_other.pop(point, None)
+        self.n_moves += 1
+
+    def put_together(self, points: frozenset[float]) -> None:
+        for point in points:
+            self.group[point] = points
+
+    def is_witnessed(self, g: frozenset[float], h: frozenset[float]) -> bool:
+        """Enough points of each were called similar to points of the other; of small groups, this mark is enough."""
+        wanted = min(1 + min(len(g), len(h)) // 32, 16)
+        found = [sum(self.last_like.get(x) in theirs for x in ours) for ours, theirs in [(g, h), (h, g)]]
+        return wanted == 1 or min(found) >= wanted
 
     def takes_back(self, g: frozenset[float], h: frozenset[float], a: float, b: float) -> bool:
         """Whether marks say that the two differ; of these the first four are forgotten. Of a group of one point, only

@@ -277,14 +277,17 @@ class BlendedPairHashing(SmoothPairHashing):
         times, is_new, same, most = self._repeats(keys)
         self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
         n, p, rows, alike = len(similar), float(self._share[0]), NO_ROWS, NO_PAIRS
+        is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
         if self._has_groups:
-            self._groups.enter(keys, np.vecdot(X[:n], X[n:]), similar, weights, p)
-            if self._groups.are_of_use:
+            if is_asked:
+                self._groups.look(X, keys, similar, weights)
+            if self._groups.is_near:
+                self._groups.enter(keys, similar, weights, p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
                 X = np.concatenate([X, partners]) if len(rows) else X
         along, shown = self._damping.coordinates(X), None
         learned = X @ self._learning + along @ self._back
-        if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
+        if is_asked:
             first, asked = X @ self._first, weights * is_new / times
             if len(rows):
                 order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
@@ -312,6 +315,8 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _told_by_groups(self, X: np.ndarray, keys: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of X to which groups give a partner, the partners, and whether they are similar."""
+        if not self._groups.are_of_use:
+            return NO_ROWS, X[:0], NO_PAIRS
         n = np.arange(keys.shape[1])
         rows = n + len(n) * ((n + self._n_chunks) % 2)  # one point of each pair, from both sides in turn
         of_rows = keys.reshape(-1)[rows]

@@ -2,7 +2,8 @@
 
 A table has `WAYS` places for all points whose keys have the same hash; the one that was marked longest ago makes room.
 Its rows are KEY, OTHER (the key of the last point that each was called dissimilar to), LABEL (its group, -1 where the
-place is free) and LAST (when it was marked). `sizes` counts the points of each label, and `free` is a stack of labels
+place is free), LAST (when it was marked) and LIKE (the key of the last point of another group that it was called
+similar to, of late). `sizes` counts the points of each label, and `free` is a stack of labels
 that nobody has; `counts` are how many of these there are, and how many marks there were.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from onlinehash.numeric.kernels import njit
 
-KEY, OTHER, LABEL, LAST = range(4)
+KEY, OTHER, LABEL, LAST, LIKE = range(5)
 N_FREE, CLOCK = range(2)
 
 #: Places of points with the same hash.
@@ -20,6 +21,10 @@ WAYS = 4
 
 #: Dissimilar marks that a similar one outweighs.
 TAKEN_BACK = 4
+
+#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one, and another
+#: for so many points of the smaller group, up to the most. Every so many marks, all that was witnessed is forgotten.
+POINTS_A_WITNESS, MOST_WITNESSES, OF_LATE = 32, 16, 4096
 
 #: No point has this key: it is minus zero, and a sum that begins with zero never is.
 NOBODY = np.iinfo(np.int64).min
@@ -60,7 +65,7 @@ def _enter_point(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts:
         counts[N_FREE] -= 1
         label = free[counts[N_FREE]]
         sizes[label] = 1
-        table[KEY, place], table[OTHER, place], table[LABEL, place] = key, NOBODY, label
+        table[KEY, place], table[OTHER, place], table[LABEL, place], table[LIKE, place] = key, NOBODY, label, NOBODY
     table[LAST, place] = counts[CLOCK]
     return place
 
@@ -97,6 +102,8 @@ def enter_marks(
     for t in range(similar.shape[0]):
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
+        if counts[CLOCK] % (2 * OF_LATE) == 0:  # two points a mark
+            table[LIKE] = NOBODY
         a = _enter_point(table, sizes, free, counts, keys[0, t])
         b = _enter_point(table, sizes, free, counts, keys[1, t])
         g, h = table[LABEL, a], table[LABEL, b]
@@ -105,10 +112,30 @@ def enter_marks(
             inside[1 if similar[t] else 0] += weights[t]
         elif not similar[t]:
             table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
-        elif sizes[g] >= sizes[h]:
-            _join(table, sizes, free, counts, g, h, b)
         else:
-            _join(table, sizes, free, counts, h, g, a)
+            _connect(table, sizes, free, counts, a, b)
+
+
+@njit(nogil=True, cache=True)
+def _connect(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, a: int, b: int) -> None:
+    """Points of two groups, at these places, are similar: one of them moves, or the groups may join.
+
+    A point moves that another point of the other group was similar to before. So one that a wrong mark has put into a
+    group is not what its own class joins it by.
+    """
+    g, h = table[LABEL, a], table[LABEL, b]
+    a_again = sizes[g] > 1 and table[LIKE, a] != table[KEY, b] and _points_to(table, LIKE, a, h)
+    b_again = sizes[h] > 1 and table[LIKE, b] != table[KEY, a] and _points_to(table, LIKE, b, g)
+    table[LIKE, a], table[LIKE, b] = table[KEY, b], table[KEY, a]
+    if a_again != b_again:
+        place, label = (a, h) if a_again else (b, g)
+        sizes[table[LABEL, place]] -= 1
+        sizes[label] += 1
+        table[LABEL, place], table[OTHER, place], table[LIKE, place] = label, NOBODY, NOBODY
+    elif sizes[g] >= sizes[h]:
+        _join(table, sizes, free, counts, g, h, b)
+    else:
+        _join(table, sizes, free, counts, h, g, a)
 
 
 @njit(nogil=True, cache=True)
@@ -119,21 +146,25 @@ def _join(
 
     Then some of these are forgotten. So a wrong mark joins no groups that differ in many, and keeps none apart for
     long; and where what is similar has changed, groups that belong together now find each other. Of a single point,
-    only what was said of it last counts.
+    only what was said of it last counts. Larger groups need witnesses: a wrong join would never be undone, and the
+    points of classes that are never shown together contradict none.
     """
     first, last = (place, place + 1) if sizes[h] == 1 else (0, table.shape[1])
-    n_against = 0
+    n_against = of_g = of_h = 0
     for i in range(first, last):
         label = table[LABEL, i]
-        if (label != g and label != h) or table[OTHER, i] == NOBODY:
+        if label != g and label != h:
             continue
-        other = find(table, table[OTHER, i])
-        if other >= 0 and table[LABEL, other] == g + h - label:
+        if _points_to(table, OTHER, i, g + h - label):
             table[OTHER, i] = NOBODY
             n_against += 1
             if n_against == TAKEN_BACK:
                 return
-    if n_against:
+        if _points_to(table, LIKE, i, g + h - label):
+            of_g += label == g
+            of_h += label == h
+    witnesses = min(1 + sizes[h] // POINTS_A_WITNESS, MOST_WITNESSES)
+    if n_against or (witnesses > 1 and min(of_g, of_h) < witnesses):
         return
     for i in range(first, last):
         if table[LABEL, i] == h:
@@ -141,6 +172,15 @@ def _join(
     sizes[g] += sizes[h]
     sizes[h] = 0
     _give_back(h, free, counts)
+
+
+@njit(nogil=True, cache=True)
+def _points_to(table: np.ndarray, row: int, i: int, label: int) -> bool:
+    """Whether the point at place i has, in OTHER or LIKE, one of this group."""
+    if table[row, i] == NOBODY:
+        return False
+    other = find(table, table[row, i])
+    return bool(other >= 0 and table[LABEL, other] == label)
 
 
 @njit(nogil=True, cache=True)

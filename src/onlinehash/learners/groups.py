@@ -44,24 +44,26 @@ ENOUGH, HALF_LIFE = 20, 1000
 #: Where it is more than `WRONG` times, they are forgotten: the world has changed.
 CONTRADICTED, WRONG = 0.2, 0.5
 
-#: Marks are on near points while those that are called dissimilar have at least this mean cosine. Of random pairs it is
-#: about zero or less; of results that are called dissimilar, it was 0.23 to 0.55 on four sets.
+#: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
+#: paired. Of random pairs it is not; of results that are called dissimilar, it was 0.23 to 0.55 on four sets.
 NEAR = 0.1
 
 
 class Groups:
     """What marks on recurring points say of others.
 
-    enter(keys, cosines, similar, weights, p)   marks, and the share of similar ones among all
-    are_of_use                                  whether there is a group to draw from, so that vectors should be kept
-    is_trusted                                  whether marks confirm what groups tell
-    draw(keys, p, rng)                          partners for points, and whether they are similar to them
-    keep(keys, X, rows)                         vectors to draw from
+    look(X, keys, similar, weights)    are marks on near points?
+    is_near                            what was found
+    enter(keys, similar, weights, p)   marks, and the share of similar ones among all
+    are_of_use                         whether there is a group to draw from, so that vectors should be kept
+    is_trusted                         whether marks confirm what groups tell
+    draw(keys, p, rng)                 partners for points, and whether they are similar to them
+    keep(keys, X, rows)                vectors to draw from
     """
 
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
-        self._cosines = np.zeros(2)  # of dissimilar marks: their sum, and the sum of weights
+        self._cosines = np.zeros((2, 2))  # of dissimilar marks and of points nobody paired: sums, and sums of weights
         self._clear()
 
     def _clear(self) -> None:
@@ -71,8 +73,8 @@ class Groups:
         self.are_of_use = self.is_trusted = False
 
     def _lay_out(self) -> np.ndarray:
-        self._table = np.empty((4, N_KNOWN), np.int64)
-        self._table.T[:] = NOBODY, NOBODY, -1, 0
+        self._table = np.empty((5, N_KNOWN), np.int64)
+        self._table.T[:] = NOBODY, NOBODY, -1, 0, NOBODY
         self._sizes = np.zeros(N_KNOWN, np.int64)
         self._free = np.arange(N_KNOWN)
         self._counts = np.array([N_KNOWN, 0])
@@ -81,15 +83,28 @@ class Groups:
         self._next = 0
         return self._table
 
-    def enter(self, keys: np.ndarray, cosines: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
-        """Marks: keys of their points, `(2, n)`, cosines of these, whether they are similar, and weights. p: the share
-        of similar ones of late, by weight."""
-        differ = weights * ~similar
-        n = differ.sum()
-        self._cosines = self._cosines * 0.5 ** (n / HALF_LIFE) + [differ @ cosines, n]
-        if self._cosines[0] < NEAR * self._cosines[1]:
-            self.are_of_use = False
-            return
+    def look(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
+        """Marks on points of unit length, first all points a, then all points b, as are their keys, `(2, n)`.
+
+        Nobody paired a point a with the point b half of all marks away, if these are on other points.
+        """
+        n = len(similar)
+        differ, half = weights * ~similar, (np.arange(n) + n // 2) % n
+        unpaired = (keys != keys[:, half]).all(axis=0)
+        cosines = np.stack([np.vecdot(X[:n], X[n:]), np.vecdot(X[:n], X[n:][half])])
+        weights = np.stack([differ, unpaired])
+        self._cosines *= 0.5 ** (differ.sum() / HALF_LIFE)
+        self._cosines += np.stack([(weights * cosines).sum(axis=1), weights.sum(axis=1)], axis=1)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether marks of late are on near points; not as long as none was called dissimilar."""
+        (near, n), (others, m) = self._cosines.tolist()
+        return bool(n > 0 and near / n - others / max(m, 1) >= NEAR)
+
+    def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
+        """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
+        late, by weight."""
         table = self._lay_out() if self._table is None else self._table
         fade = 0.5 ** (1 / HALF_LIFE)
         enter_marks(
@@ -143,14 +158,14 @@ class Groups:
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
         self._clear()
-        self._cosines = like(state.get("cosines", np.zeros(2)), self._cosines, "cosines", -MOST, MOST)
+        self._cosines = like(state.get("cosines", np.zeros((2, 2))), self._cosines, "cosines", -MOST, MOST)
         self._inside = like(state["inside"], self._inside, "inside", 0, MOST)
         if state["points"] is None:
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]
         n, n_kept = len(points["places"]), len(kept["keys"])
         places = like(points["places"], np.empty(min(n, N_KNOWN), np.int64), "places", 0, N_KNOWN - 1)
-        rows = like(points["rows"], np.empty((len(places), 4), np.int64), "rows", NOBODY, MOST_KEY)
+        rows = like(points["rows"], np.empty((len(places), 5), np.int64), "rows", NOBODY, MOST_KEY)
         labels = rows[:, LABEL]
         if (np.diff(places) <= 0).any() or (labels != _in_order(labels)).any():
             raise FormatError("the points of the groups are not in order.")

@@ -8,8 +8,8 @@ next 400 rows that have a mate in it. A learner first observes the first 2,000 r
 database, of which 30 % (`--similar`) are drawn to be similar; or with `--shown` what users say of results: random rows
 of the database are queries, and the ten items whose codes are nearest then (found anew for every 100 marks, later for
 every tenth) are marked as similar or not; with `--people 100` by so many people in turn, each of whom looks at results
-of one query. Tie-aware mAP, mean ± standard deviation over 3 seeds; a seed stands
-for the pairs and the learner's own random numbers. What still waits in a chunk is learned first (`flush`, of a copy).
+of one query. Tie-aware mAP, mean ± standard deviation over 3 seeds; a seed stands for the pairs and the learner's own
+random numbers. What still waits in a chunk is learned first (`flush`, of a copy).
 
 float     exact search by cosine in the vectors as they are: no codes, no feedback.
 ITQ       IterativeQuantization of the 2,000 rows: codes without feedback.

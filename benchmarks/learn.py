@@ -1,8 +1,9 @@
 """Microseconds to learn a pair, beside the BLAS product of its two projections and beside plain NumPy.
 
-With one BLAS thread. The limit is what an sgemm over blocks of 2,000 points takes for the
-same projections: no learner that looks at its points can be faster than that. The second table has the learners from
-pairs side by side. Times are those of the process, without those in which other programs had the core.
+With one BLAS thread. The limit is what an sgemm over blocks of 2,000 points takes for the same projections: no learner
+that looks at its points can be faster than that. The second table has the learners from pairs side by side; *marks* are
+of BlendedPairHashing, too, but on results that come back, ten to a query. Times are those of the process, without those
+in which other programs had the core.
 """
 
 from __future__ import annotations
@@ -20,11 +21,32 @@ from onlinehash import BlendedPairHashing, MultiModelOnlineHashing, OnlineHashin
 
 SIZES = ((512, 64), (300, 32), (960, 128), (2048, 64))
 N_PAIRS = 20_000
-METHODS = {"OH": OnlineHashing, "Smooth": SmoothPairHashing, "Blended": BlendedPairHashing}
 N_FIRST = 4000  # pairs after which every one of them has found its beginning
 N_LATER = 1024  # later pairs in a batch: 32 chunks, one round of what is done in some chunks only
 N_CALLS = 320  # calls of learn_pair that are timed together: ten chunks
 PAPER_MICROSECONDS = 1500  # one thread of a Xeon X5650, 2017
+
+
+def marks(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As many marks as `common.pairs` gives pairs: ten results to a query, all of its class, among 4,000 points.
+
+    Those with an even number, or those with an odd one, are similar.
+    """
+    rng = np.random.default_rng(0)
+    of_classes = [np.flatnonzero(y[:4000] == c) for c in range(y.max() + 1)]
+    queries = rng.integers(0, 4000, len(X) // 2 // 10 + 1)
+    results = np.concatenate([rng.choice(of_classes[y[i]], 10) for i in queries])[: len(X) // 2]
+    queries = queries.repeat(10)[: len(X) // 2]
+    return X[queries], X[results], queries % 2 == results % 2
+
+
+#: Who learns what.
+ROWS: dict[str, tuple[type, Callable[..., Any]]] = {
+    "OH": (OnlineHashing, common.pairs),
+    "Smooth": (SmoothPairHashing, common.pairs),
+    "Blended": (BlendedPairHashing, common.pairs),
+    "marks": (BlendedPairHashing, marks),
+}
 
 
 def numpy_step(W: np.ndarray, x_i: np.ndarray, x_j: np.ndarray, s: int, C: float = 0.1) -> None:
@@ -74,41 +96,41 @@ def learn_and_sgemm(X: np.ndarray, y: np.ndarray, n_bits: int) -> dict[str, Call
 
 
 def side_by_side(X: np.ndarray, y: np.ndarray, n_bits: int) -> dict[str, Callable[[], object]]:
-    """For each method a batch of later pairs of X, and single calls of `learn_pair`, checks and Update included.
+    """For each row a batch of later pairs of X, and single calls of `learn_pair`, checks and Update included.
 
     The learner goes on through all runs: it is never again where it was, but always past its beginning.
     """
-    A, B, similar = common.pairs(X, y)
     contenders: dict[str, Callable[[], object]] = {"sgemm": learn_and_sgemm(X, y, n_bits)["sgemm"]}
-    for name, method in METHODS.items():
+    for name, (method, pairs_of) in ROWS.items():
+        A, B, similar = pairs_of(X, y)
         learner = method(n_bits, random_state=0).partial_fit_pairs(A[:N_FIRST], B[:N_FIRST], similar[:N_FIRST])
         batches = itertools.cycle(range(N_FIRST, len(A) - N_LATER + 1, N_LATER))
         turns = itertools.cycle(range(N_FIRST, len(A)))
 
-        def batch(learner: Any = learner, batches: Iterator[int] = batches) -> None:
+        def batch(learner: Any = learner, given: Any = (A, B, similar), batches: Iterator[int] = batches) -> None:
             rows = slice(start := next(batches), start + N_LATER)
-            learner.partial_fit_pairs(A[rows], B[rows], similar[rows])
+            learner.partial_fit_pairs(*(part[rows] for part in given))
 
-        def calls(learner: Any = learner, turns: Iterator[int] = turns) -> None:
+        def calls(learner: Any = learner, given: Any = (A, B, similar), turns: Iterator[int] = turns) -> None:
             for t in itertools.islice(turns, N_CALLS):
-                learner.learn_pair(A[t], B[t], similar[t])
+                learner.learn_pair(*(part[t] for part in given))
 
         contenders |= {f"batch {name}": batch, f"calls {name}": calls}
     return contenders
 
 
 def print_side_by_side(X: np.ndarray, y: np.ndarray, n_bits: int, repeats: int) -> None:
-    """A line for each method: microseconds of later pairs, and milliseconds of the first, all found in one run."""
-    A, B, similar = (part[:N_FIRST] for part in common.pairs(X, y))
+    """A line for each row: microseconds of later pairs, and milliseconds of the first, all found in one run."""
     n = len(X) // 2
     seconds = common.best(side_by_side(X, y, n_bits), 10 * repeats, time.process_time)
     sgemm = seconds["sgemm"] / n * 1e6
+    given = {name: [part[:N_FIRST] for part in pairs_of(X, y)] for name, (_, pairs_of) in ROWS.items()}
     first = {
-        name: lambda method=method: method(n_bits, random_state=0).partial_fit_pairs(A, B, similar)
-        for name, method in METHODS.items()
+        name: lambda name=name, method=method: method(n_bits, random_state=0).partial_fit_pairs(*given[name])
+        for name, (method, _) in ROWS.items()
     }
     firsts = common.best(first, min(repeats, 3), time.process_time)
-    for name in METHODS:
+    for name in ROWS:
         batch, calls = seconds[f"batch {name}"] / N_LATER * 1e6, seconds[f"calls {name}"] / N_CALLS * 1e6
         print(
             f"{f'{X.shape[1]} / {n_bits}':>10} {name:>8} {batch:>10.2f} {sgemm:>7.2f} {batch / sgemm:>6.2f} "

@@ -121,6 +121,9 @@ class BlendedPairHashing(SmoothPairHashing):
     c = 2 max(q - 1.5, 0) max(2 m - 1, 0), where m is the part of all pairs that share no point with others of their
     chunk (of k that share one, 1 / k). Where c > 0, only the best α_i and its neighbours are in the sums.
 
+    Marks on results say more than they are: what follows from those of one chunk is learned, and so are pairs of points
+    that chains of similar marks connect, over all chunks, as far as later marks confirm these.
+
     Parameters
     ----------
     n_bits : int, default=64

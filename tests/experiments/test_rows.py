@@ -19,7 +19,7 @@ def test_runs_that_another_plan_left_are_no_figure_of_this_one(tmp_path):
     online = read_plan("online")
     assert len(rows_of(cells(online, sets), store)) > 0  # OH and MMOH at four lengths
     assert len(rows_to_speak_of(cells(online, sets), store)) == 0
-    assert len(rows_to_speak_of(cells(read_plan("kernel"), sets), store)) == 2 * 4 * 4 * 3
+    assert len(rows_to_speak_of(cells(read_plan("kernel"), sets), store)) == 2 * 4 * 4 * 5
 
 
 def test_different_data_of_one_name_are_told_apart():
@@ -37,5 +37,5 @@ def test_different_data_of_one_name_are_told_apart():
 def test_each_place_tells_how_many_runs_it_rests_on():
     rows = made_up(read_plan("beta"), named_sets("cifar10"))
     fewer = type(rows)(row for row in rows if not (row.value == 0.9 and row.seed == 2))
-    assert set(rows.seeds_of_places()) == {3}
-    assert sorted(fewer.seeds_of_places()) == [2] + [3] * 8
+    assert set(rows.seeds_of_places()) == {5}
+    assert sorted(fewer.seeds_of_places()) == [4] + [5] * 8

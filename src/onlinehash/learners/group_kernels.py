@@ -3,8 +3,8 @@
 A table has `WAYS` places for all points whose keys have the same hash; the one that was marked longest ago makes room.
 Its rows are KEY, OTHER (the key of the last point that each was called dissimilar to), LABEL (its group, -1 where the
 place is free), LAST (when it was marked) and LIKE (the key of the last point of another group that it was called
-similar to, of late). `sizes` counts the points of each label, and `free` is a stack of labels
-that nobody has; `counts` are how many of these there are, and how many marks there were.
+similar to, of late). `sizes` counts the points of each label, and `free` is a stack of labels that nobody has; `counts`
+are how many of these there are, and how many points were marked.
 """
 
 from __future__ import annotations

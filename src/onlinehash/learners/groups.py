@@ -86,11 +86,13 @@ class Groups:
     def look(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Marks on points of unit length, first all points a, then all points b, as are their keys, `(2, n)`.
 
-        Nobody paired a point a with the point b half of all marks away, if these are on other points.
+        Nobody paired a point a with the point b half of all marks away, if these are on other points. Marks of a point
+        on itself, and those without weight, say nothing.
         """
         n = len(similar)
-        differ, half = weights * ~similar, (np.arange(n) + n // 2) % n
-        unpaired = (keys != keys[:, half]).all(axis=0)
+        weights, half = weights * (keys[0] != keys[1]), (np.arange(n) + n // 2) % n
+        differ, counts = weights * ~similar, weights > 0
+        unpaired = (keys != keys[:, half]).all(axis=0) & (keys[0] != keys[1, half]) & counts & counts[half]
         cosines = np.stack([np.vecdot(X[:n], X[n:]), np.vecdot(X[:n], X[n:][half])])
         weights = np.stack([differ, unpaired])
         self._cosines *= 0.5 ** (differ.sum() / HALF_LIFE)
@@ -98,9 +100,12 @@ class Groups:
 
     @property
     def is_near(self) -> bool:
-        """Whether marks of late are on near points; not as long as none was called dissimilar."""
+        """Whether marks of late are on near points; not as long as none was called dissimilar.
+
+        Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
+        """
         (near, n), (others, m) = self._cosines.tolist()
-        return bool(n > 0 and near / n - others / max(m, 1) >= NEAR)
+        return bool(n > 0 and near / n - (others / m if m > 0 else 0) >= NEAR)
 
     def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
         """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
@@ -120,7 +125,7 @@ class Groups:
     def draw(self, keys: np.ndarray, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For points with these keys: which of them have a partner, its row in `X`, and whether the two are similar.
 
-        A share p of the points look for one that is similar, the others for one that is not.
+        A share p of the points look for one that is similar, the others for one that is not, which few of them find.
         """
         assert self._table is not None
         partners, similar = np.empty(len(keys), np.int64), rng.random(len(keys)) < p

@@ -109,8 +109,10 @@ def test_machines_are_told_where_results_know_them(found, pages, tmp_path):
         Row(row.cell, replace(row.result, facts=row.result.facts | {"machine": f"a CPU of {2020 + row.seed % 2}"}))
         for row in rows
     ]
+    assert plan.alone
     text = written(tmp_path, [(plan, Rows(known))])["method"]
     assert "Times were measured on: a CPU of 2020; a CPU of 2021." in text
+    assert "Times were measured on" not in written(tmp_path, [(replace(plan, alone=False), Rows(known))])["method"]
 
 
 def test_what_was_not_run_is_told_with_its_command(found, pages, tmp_path):

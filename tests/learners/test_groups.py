@@ -41,13 +41,13 @@ def members(found: Groups) -> set[frozenset[float]]:
 
 
 def classes(n_points: int, n_classes: int, n_marks: int, wrong: float = 0.0, seed: int = 1) -> tuple[np.ndarray, ...]:
-    """Marks on random points, half of them of the same class; and the classes."""
+    """Marks on random points, at least half of them of the same class; and the classes."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n_points)
-    a = rng.integers(0, n_points, n_marks)
-    b = np.array(
-        [rng.choice(np.flatnonzero((y == y[i]) == same)) for i, same in zip(a, rng.random(n_marks) < 0.5, strict=True)]
-    )
+    a, b = rng.integers(0, n_points, (2, n_marks))
+    of_classes = [np.flatnonzero(y == c) for c in range(n_classes)]
+    for t in np.flatnonzero(rng.random(n_marks) < 0.5):
+        b[t] = rng.choice(of_classes[y[a[t]]])
     return a, b, (y[a] == y[b]) ^ (rng.random(n_marks) < wrong), y
 
 

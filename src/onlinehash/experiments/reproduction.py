@@ -59,7 +59,7 @@ def write_reproduction(
     pages = {
         "method": _filled(
             "method",
-            sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows])),
+            sets="\n".join(_sets(plans_and_rows)),
             origin="\n".join(_origin([*plans_and_rows, *itertools.chain(*(other.plans_and_rows for other in others))])),
         ),
         "claims": _filled("claims", verdicts=verdicts, claims="\n".join(_claims(judged_claims, others, run))),
@@ -92,8 +92,10 @@ def _filled(name: str, **values: str) -> str:
     return Template(words.read_text(encoding="utf-8")).substitute(values)
 
 
-def _sets(rows: Sequence[Row]) -> Iterator[str]:
-    """The sets as they were used, and what each stands for."""
+def _sets(plans_and_rows: Sequence[tuple[Plan, Rows]]) -> Iterator[str]:
+    """The sets as they were used, what each stands for, and the machines of the plans that are about time."""
+    rows = [row for _, rows in plans_and_rows for row in rows]
+    timed = [row.result.facts for plan, rows in plans_and_rows if plan.alone for row in rows]
     headings = ("set", "stands for", "searched", "queries", "split", "inputs", "truth", "similar pairs")
     yield _line(headings)
     yield _line(["---"] * len(headings))
@@ -102,7 +104,7 @@ def _sets(rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     names = dict.fromkeys(row.cell.set.name for row in rows)
     yield from (f"- `{name}`: {STAND_INS[name]}" for name in names if name in STAND_INS)
-    machines = dict.fromkeys(str(row.result.facts["machine"]) for row in rows if "machine" in row.result.facts)
+    machines = dict.fromkeys(str(facts["machine"]) for facts in timed if "machine" in facts)
     if machines:
         yield f"\nTimes were measured on: {'; '.join(machines)}."
 

@@ -85,7 +85,7 @@ class Plan:
     bits: int = 64
     vary: str = "bits"
     values: tuple[Value, ...] = (64,)
-    seeds: int = 3
+    seeds: int = 5
     roles: tuple[str, ...] = ()
     rival: str = "OH"
     alone: bool = False

@@ -69,27 +69,44 @@ def by_role(**words):
 # ------------------------------------------------------------------ the rules that all share
 
 
+def runs(values, first=0):
+    """One for each seed."""
+    return dict(enumerate(values, first))
+
+
 def test_higher_is_by_more_than_the_95_percent_interval():
-    low = level_of([0.50, 0.52, 0.54], "")
+    low = level_of(runs([0.50, 0.52, 0.54]), "")
     assert low.spread == pytest.approx(0.02)
     assert low.error == pytest.approx(0.02 / math.sqrt(3))
     assert str(low) == "0.520 ± 0.020"
     # Student's t of 3 + 3 - 2 degrees of freedom is 2.776, the standard error of a difference 0.01633: 0.04533 in all
-    assert not level_of([0.545, 0.565, 0.585], "").above(low)
-    assert level_of([0.546, 0.566, 0.586], "").above(low)
+    assert not level_of(runs([0.545, 0.565, 0.585], 7), "").above(low)
+    assert level_of(runs([0.546, 0.566, 0.586], 7), "").above(low)
     # of 10 + 3 - 2: 2.201, with an error of 0.01172 that is 0.02579
     many = np.tile([0.012, -0.012], 5) * math.sqrt(0.9)
-    more = level_of(0.52 + many / many.std(ddof=1) * 0.00645, "")
+    more = level_of(runs(0.52 + many / many.std(ddof=1) * 0.00645), "")
     assert (more - low).freedom == 11
-    assert not level_of(0.5455 + many / many.std(ddof=1) * 0.00645, "").above(low)
-    assert level_of(0.5461 + many / many.std(ddof=1) * 0.00645, "").above(low)
+    assert not level_of(runs(0.5455 + many / many.std(ddof=1) * 0.00645), "").above(low)
+    assert level_of(runs(0.5461 + many / many.std(ddof=1) * 0.00645), "").above(low)
     assert Level(0.0, 0.0, 0.0, 4).sign == 0
+
+
+def test_runs_of_the_same_seeds_are_compared_seed_by_seed():
+    low = level_of(runs([0.50, 0.60, 0.70]), "")
+    # Student's t of 2 degrees of freedom is 4.303, the standard error of the differences 0.001 / √3: 0.00248 in all
+    assert level_of(runs([0.502, 0.603, 0.704]), "").above(low)
+    assert not level_of(runs([0.501, 0.602, 0.703]), "").above(low)
+    assert not level_of(runs([0.502, 0.603, 0.704], 1), "").above(low)  # of other seeds
+    gain = level_of(runs([0.502, 0.603, 0.704]), "") - low
+    assert gain.freedom == 2
+    assert (gain - gain.times(1.0)).sign == 0
+    assert (gain.times(2.0) - gain).above(gain.times(0.1))
 
 
 @pytest.mark.parametrize(("values", "told"), [([], "of OH"), ([0.9, 0.8], "of at least 3 runs of OH")])
 def test_fewer_than_three_runs_are_no_level(values, told):
     with pytest.raises(Missing, match=f"^{told}$"):
-        level_of(values, "of OH")
+        level_of(runs(values), "of OH")
 
 
 @pytest.mark.parametrize(
@@ -163,8 +180,8 @@ def test_a_single_run_decides_nothing():
 
 def test_without_results_nothing_is_tested_and_the_command_is_told():
     found = judged(Rows([]))
-    assert len(found) == len(CLAIMS) == 38
-    assert len({claim.name for claim in CLAIMS}) == 38
+    assert len(found) == len(CLAIMS) == 40
+    assert len({claim.name for claim in CLAIMS}) == 40
     known = {plan.name for plan in plans(["all"])}
     for claim in found:
         assert claim.verdict == NOT_TESTED
@@ -495,7 +512,7 @@ def test_stability_of_models():
 
 # ------------------------------------------------------------------ time
 
-AS_IN_PAPER = {"OH": 1.0, "AdaptHash": 1.1, "MLH": 2.0, "MMOH": 2.1, "OSH": 4.0, "LEGO": 20.0, "LEGO, linear": 22.0}
+AS_IN_PAPER = {"OH": 1.0, "AdaptHash": 1.1, "MLH": 2.0, "MMOH": 2.1, "OSH": 4.0, "LEGO": 20.0}
 
 
 def timed(seconds, power=1.0):
@@ -529,16 +546,16 @@ def test_linear_time():
         ("time-adapthash", {"AdaptHash": 2.0}, IN_PART),
         ("time-adapthash", {"AdaptHash": 1.0}, NOT_CONFIRMED),
         ("time-adapthash", {"AdaptHash": 4.0}, NOT_CONFIRMED),
-        ("time-mlh-mmoh", {}, CONFIRMED),
-        ("time-mlh-mmoh", {"MLH": 1.2}, IN_PART),
-        ("time-mlh-mmoh", {"MLH": 0.9, "MMOH": 1.0}, NOT_CONFIRMED),
+        ("time-three", {"MMOH": 1.9}, CONFIRMED),
+        ("time-three", {}, IN_PART),  # MMOH takes more than MLH
+        ("time-three", {"AdaptHash": 30, "MMOH": 30}, NOT_CONFIRMED),
         ("time-osh", {}, CONFIRMED),
         ("time-osh", {"OSH": 9.0}, IN_PART),
         ("time-osh", {"OSH": 0.5}, NOT_CONFIRMED),
         ("time-osh", {"OSH": 13.0}, NOT_CONFIRMED),
         ("time-lego", {}, CONFIRMED),
         ("time-lego", {"LEGO": 8.0}, IN_PART),
-        ("time-lego", {"LEGO": 1.0, "LEGO, linear": 1.0}, NOT_CONFIRMED),
+        ("time-lego", {"LEGO": 1.0}, NOT_CONFIRMED),
         ("time-lego", {"MLH": 8.0}, IN_PART),  # ten times MMOH's, but not MLH's
         ("time-mmoh-mlh", {}, CONFIRMED),
         ("time-mmoh-mlh", {"MLH": 1.0}, IN_PART),
@@ -549,6 +566,38 @@ def test_times(name, changes, expected):
     found = verdict(name, timed(AS_IN_PAPER | changes))
     assert found.verdict == expected
     assert "[42 kflop]" in found.measured
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, CONFIRMED),
+        ({"MLH": 1.2}, IN_PART),
+        ({"AdaptHash": 1.9}, IN_PART),  # OH takes half of the time, AdaptHash does not
+        ({"MLH": 0.9, "MMOH": 1.0}, NOT_CONFIRMED),
+    ],
+)
+def test_twice_the_time_at_every_length(changes, expected):
+    seconds = AS_IN_PAPER | changes
+    rows = built("time-bits", lambda row: {"seconds": row.value * seconds.get(row.line, 5.0)})
+    found = verdict("time-mlh-mmoh", rows)
+    assert found.verdict == expected
+    assert "MMOH / OH = 2.10, 2.10 at 16 and 128 bits" in found.measured or changes.get("MMOH")
+
+
+@pytest.mark.parametrize(
+    ("osh", "moved", "expected"),
+    [(4.0, 0.04, CONFIRMED), (4.0, 0.2, IN_PART), (1.0, 0.04, IN_PART), (1.0, 0.2, NOT_CONFIRMED)],
+)
+def test_mmoh_updates_few_bits(osh, moved, expected):
+    seconds = AS_IN_PAPER | {"OSH": osh}
+
+    def looks(row):
+        return {"seconds": seconds.get(row.line, 5.0), "pairs": 1000, "bits_moved": moved * 1000 * 4 * row.value}
+
+    found = verdict("time-few-bits", built("time-bits", looks))
+    assert found.verdict == expected
+    assert f"of its bits a pair updates {moved:.1%} at 16, {moved:.1%} at 128" in found.measured
 
 
 def test_times_are_told():

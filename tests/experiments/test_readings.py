@@ -58,7 +58,7 @@ def test_others_stand_in_under_the_same_name():
     assert {s.name for s in settings(plan, "OH")} <= {s.name for s in settings(read_plan("online"), "OH")}
 
 
-def test_of_several_the_best_on_a_set_stands_in():
+def test_of_several_the_best_at_a_length_stands_in():
     rows = made_up(read_plan("online").under(known_readings()["better"]), named_sets("labelme", "gist1m"))
     for row in rows:
         is_best = row.cell.who == {"labelme": "OSH, linear", "gist1m": "OSH"}[row.role]
@@ -69,11 +69,14 @@ def test_of_several_the_best_on_a_set_stands_in():
     assert {*places} == {(row.role, row.line, row.value, row.seed) for row in rows}
     assert [_who(taken, role) for role in ("labelme", "gist1m")] == [{"OSH, linear"}, {"OSH"}]
     fewer = best_stand_ins(row for row in rows if row.cell.who != "OSH, linear" or row.value == 128)
-    assert _who(fewer, "labelme") == {"OSH"}
+    assert _who(fewer, "labelme", 128) == {"OSH, linear"}
+    assert _who(fewer, "labelme", 64) == {"OSH"}
+    of_a_seed = best_stand_ins(row for row in rows if row.cell.who != "OSH, linear" or row.seed == 0)
+    assert _who(of_a_seed, "labelme") == {"OSH"}
 
 
-def _who(rows, role):
-    return {row.cell.who for row in rows.of(role=role, line="OSH")}
+def _who(rows, role, *values):
+    return {row.cell.who for row in rows.of(role=role, line="OSH") if not values or row.value in values}
 
 
 def test_a_choice_is_for_those_who_have_the_parameter():
@@ -166,22 +169,30 @@ def otherwise():
     return ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows), planned)
 
 
-@pytest.mark.parametrize("leads", [True, False])
-def test_a_verdict_turns_by_the_reading_and_not_by_the_lengths_that_were_run(leads):
-    """As planned OH is above KLSH from 64 bits on: at few lengths of the plan, and at all that the reading has."""
+@pytest.mark.parametrize(
+    ("planned_from", "read_from", "verdicts", "turns"),
+    [
+        (64, 64, ("not confirmed", "confirmed"), False),  # it has only the lengths at which OH is ahead
+        (64, 999, ("not confirmed", "not confirmed"), False),  # another verdict by its lengths, the same by all
+        (999, 64, ("not confirmed", "confirmed"), True),
+        (999, 999, ("not confirmed", "not confirmed"), False),
+    ],
+)
+def test_a_verdict_turns_by_the_reading_and_not_by_the_lengths_that_were_run(planned_from, read_from, verdicts, turns):
+    """OH is above KLSH from a length on, which is another one under the reading."""
     reading = known_readings()["pairs"]
     batch, sets = read_plan("batch"), named_sets(*FOUR)
     assert reading.values == (64, 128)
     planned, rows = made_up(batch, sets), made_up(batch.under(reading), sets)
-    for row in (*planned, *rows):
-        is_ahead = row.line == ("OH" if row.value >= 64 and (leads or row in planned) else "KLSH")
-        row.result.checkpoints[-1]["map"] = 0.5 + 0.1 * is_ahead + 0.001 * row.seed
+    for some, first in ((planned, planned_from), (rows, read_from)):
+        for row in some:
+            is_ahead = row.line == ("OH" if row.value >= first else "KLSH")
+            row.result.checkpoints[-1]["map"] = 0.5 + 0.1 * is_ahead + 0.001 * row.seed
     (claim,) = (one for one in judged(planned) if one.name == "oh-klsh")
     alike = judged_alike(reading, rows, planned)
     otherwise = ReadOtherwise(reading, [(batch.under(reading), rows)], judged_under(reading, rows), alike)
-    assert claim.verdict == "not confirmed"
-    assert otherwise.verdict(claim) == ("confirmed" if leads else "not confirmed")
-    assert otherwise.turns(claim) == (not leads)
+    assert (claim.verdict, otherwise.verdict(claim)) == verdicts
+    assert otherwise.turns(claim) == turns
 
 
 def test_claims_under_a_reading(otherwise):

@@ -50,9 +50,16 @@ class ReadOtherwise:
         return next((one.verdict for one in self.judged if one.name == claim.name), "")
 
     def turns(self, claim: Judged) -> bool:
-        """Whether a claim has another verdict under this reading than as planned by the same lengths and seeds."""
-        planned = next((one.verdict for one in self.planned if one.name == claim.name), "")
-        return {planned, self.verdict(claim)}.isdisjoint(("", "not tested")) and planned != self.verdict(claim)
+        """Whether a claim has another verdict under this reading than as planned, by all lengths and seeds and by those
+        of the reading alone: else it is these that make the difference."""
+        alike = next((one.verdict for one in self.planned if one.name == claim.name), "")
+        found = {claim.verdict, alike}
+        return not {*found, self.verdict(claim)} & {"", "not tested"} and self.verdict(claim) not in found
+
+
+def reread(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> list[Judged]:
+    """The claims that are judged under another reading."""
+    return [claim for claim in claims if any(other.verdict(claim) not in ("", "not tested") for other in others)]
 
 
 def turned(claim: Judged, others: Sequence[ReadOtherwise]) -> list[ReadOtherwise]:

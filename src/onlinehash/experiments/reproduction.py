@@ -150,12 +150,14 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     if not others:
         yield "No other reading was run."
         return
+    reread = claims_map.reread(claims, others)
     turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
-    words = f"Verdicts on {len(claims)} claims, {turning} of which turn under another reading; the table below has them"
-    yield f"![{words}]({figures}/{claims_map.NAME}.svg)\n"
-    yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
-    yield "✗ not confirmed, – not run; nothing where the experiment of a claim is not part of a reading. Fewer"
-    yield "lengths and seeds are run under a reading: a verdict turns if it differs from the plan's by the same ones.\n"
+    told = f"{turning} of the {len(reread)} that were judged under another reading turn"
+    yield f"![Verdicts on {len(claims)} claims; {told}. The table below has them.]({figures}/{claims_map.NAME}.svg)\n"
+    yield f"There are {len(claims)} claims, and {told} (in bold). ✓ confirmed, ◐ in part, ✗ not confirmed, – not run;"
+    yield "nothing where the experiments of a claim are not part of a reading. Readings have fewer lengths and seeds. A"
+    yield "verdict counts as turned only if it also differs from what the plan finds by these; where it is not in bold,"
+    yield "a difference comes from them.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))
@@ -183,10 +185,10 @@ def _left(left: Sequence[Lacking]) -> Iterator[str]:
         yield "Everything that the plans and readings ask for was run."
         return
     yield "On the sets that stand for the paper's, these runs are left; what is done is not run again.\n"
-    yield _line(["reading", "experiment", "runs left", "of whom", "command"])
+    yield _line(["reading", "experiment", "runs left", "of which methods", "command"])
     yield _line(["---"] * 5)
     for one in some:
-        whom = "everybody" if one.n == one.n_asked else ", ".join(f"{label} {n}" for label, n in one.by_line.items())
+        whom = "all" if one.n == one.n_asked else ", ".join(f"{label} {n}" for label, n in one.by_line.items())
         runs = f"{one.n:,} of {one.n_asked:,}"
         yield _line([one.plan.reading.title, one.plan.title, runs, whom, f"`{one.command}`"])
 
@@ -204,15 +206,22 @@ def _reading(other: ReadOtherwise) -> Iterator[str]:
 
 def _stand_ins(rows: Rows) -> Iterator[str]:
     """Who ran in the place of others: set by set, where that differs."""
-    told = {}
-    for data in rows.distinct("data"):
-        instead = {row.line: row.cell.who for row in rows.of(data=data) if row.cell.who != row.line}
-        told[data] = ", ".join(f"*{who}* for {line}" for line, who in instead.items()) or "nobody"
+    told = {data: ", ".join(_instead(rows.of(data=data))) or "nobody" for data in rows.distinct("data")}
     if len({*told.values()}) == 1:
         told = {"all sets": next(iter(told.values()))}
     if {*told.values()} != {"nobody"}:
         yield from (f"- Stand-ins on {data}: {some}." for data, some in told.items())
         yield ""
+
+
+def _instead(rows: Rows) -> Iterator[str]:
+    """On one set: who ran for whom, and for which values, if not for all."""
+    for line in rows.distinct("line"):
+        places = {row.value: row.cell.who for row in rows.of(line=line)}
+        for who in dict.fromkeys(who for who in places.values() if who != line):
+            some = [value for value, one in places.items() if one == who]
+            where = "" if len(some) == len(places) else f" at {' and '.join(map(str, some))}"
+            yield f"*{who}* for {line}{where}"
 
 
 def _page_of(other: ReadOtherwise) -> str:

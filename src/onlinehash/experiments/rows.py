@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,21 +124,23 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str
 
 
 def best_stand_ins(rows: Iterable[Row]) -> Rows:
-    """Of several that stand in for a contestant, the best on each set: the highest mAP, all values weighing alike.
+    """Of several that stand in for a contestant, the one with the highest mAP on each set and at each value.
 
-    Of those alone that were run at the most values, so that nobody wins by easy ones.
+    Of those alone that have the most runs there, so that nobody wins by an easy seed.
     """
     rows = Rows(rows)
-    found: dict[tuple[str, str, str], dict[str, dict[Any, list[float]]]] = {}
+    found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
     for row in rows:
-        of_values = found.setdefault((row.plan, row.data, row.line), {}).setdefault(row.cell.who, {})
-        of_values.setdefault(row.value, []).append(row.result.final.get("map", 0.0))
+        forms = found.setdefault(_place(row), {})
+        forms.setdefault(row.cell.who, []).append(row.result.final.get("map", 0.0))
+    best = {
+        place: max(forms, key=lambda who: (len(forms[who]), np.mean(forms[who]))) for place, forms in found.items()
+    }
+    return Rows(row for row in rows if row.cell.who == best[_place(row)])
 
-    def quality(forms: Mapping[str, Mapping[Any, list[float]]], who: str) -> tuple[int, float]:
-        return len(forms[who]), float(np.mean([np.mean(some) for some in forms[who].values()]))
 
-    best = {place: max(forms, key=partial(quality, forms)) for place, forms in found.items()}
-    return Rows(row for row in rows if row.cell.who == best[row.plan, row.data, row.line])
+def _place(row: Row) -> tuple[Any, ...]:
+    return row.plan, row.data, row.line, row.value
 
 
 def _is_filled(cells: Sequence[Cell], store: Store) -> bool:

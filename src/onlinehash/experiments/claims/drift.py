@@ -51,10 +51,9 @@ class Course:
 
 def course_of(rows: Rows, line: str, is_gradual: bool) -> Course:
     """Means over the seeds."""
-    looks = [_three_looks(row, is_gradual) for row in rows.of(line=line)]
-    if not looks:
-        raise Missing(f"of {line}")
-    return Course(*(level_of(values, f"of {line}") for values in zip(*looks, strict=True)))
+    looks = {row.seed: _three_looks(row, is_gradual) for row in rows.of(line=line)}
+    runs = ({seed: values[k] for seed, values in looks.items()} for k in range(3))
+    return Course(*(level_of(some, f"of {line}") for some in runs))
 
 
 def _three_looks(row: Row, is_gradual: bool) -> tuple[float, float, float]:

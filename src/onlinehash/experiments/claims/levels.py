@@ -1,9 +1,10 @@
 """Means over seeds, with what is needed to compare them; and the sets a judge goes through.
 
 The rule everywhere: a level is higher than another when its mean is, by more than the 95 % interval of the difference.
-That is the 97.5 % quantile of Student's t times the standard error; the degrees of freedom are those of all runs
-compared, one less for each level (n1 + n2 - 2 for two). Fewer than three runs are no level, and decide nothing. That
-two are not apart does not make them equal: for that, the standard error must be small, too.
+That is the 97.5 % quantile of Student's t times the standard error. Runs of the same seed share their data and pairs:
+where both levels have the same seeds, it is the error of the differences of their runs, with one degree of freedom less
+than there are seeds; else that of two independent means, with n1 + n2 - 2. Fewer than three runs are no level, and
+decide nothing. That two are not apart does not make them equal: for that, the standard error must be small, too.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -31,33 +32,43 @@ QUANTILE = 0.975
 LITTLE = 0.05
 #: Runs that a mean needs at least.
 FEWEST = 3
+#: What is apart by less is equal: sums of the same numbers may differ in their last digits.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Level:
-    """The mean of some runs, their standard deviation, the standard error of the mean and its degrees of freedom."""
+    """The mean of some runs, their standard deviation, the standard error of the mean and its degrees of freedom.
+
+    runs: the value of each seed, where it is known.
+    """
 
     mean: float
     spread: float
     error: float
     freedom: int
+    runs: Mapping[int, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} ± {self.spread:.3f}"
 
     def __sub__(self, other: Level) -> Level:
-        """The difference of two means, with its standard error (also as its spread)."""
+        """The difference: run by run where the seeds are the same, else of the means (its error is its spread, too)."""
+        if self.runs and self.runs.keys() == other.runs.keys():
+            return _of_runs({seed: value - other.runs[seed] for seed, value in self.runs.items()})
         error = math.hypot(self.error, other.error)
         return Level(self.mean - other.mean, error, error, self.freedom + other.freedom)
 
     def times(self, factor: float) -> Level:
         """Scaled by a factor, errors included."""
-        return Level(self.mean * factor, self.spread * factor, self.error * factor, self.freedom)
+        runs = {seed: value * factor for seed, value in self.runs.items()}
+        return Level(self.mean * factor, self.spread * factor, self.error * factor, self.freedom, runs)
 
     @property
     def sign(self) -> int:
         """Of a difference: 1 or -1 where zero is outside of its 95 % interval, else 0."""
-        return int(np.sign(self.mean)) if abs(self.mean) > stdtrit(self.freedom, QUANTILE) * self.error else 0
+        within = max(stdtrit(self.freedom, QUANTILE) * self.error, ROUNDING)
+        return int(np.sign(self.mean)) if abs(self.mean) > within else 0
 
     def is_small(self, limit: float) -> bool:
         """Of a difference: within a limit, or not apart from zero while its standard error is within the limit?"""
@@ -76,19 +87,24 @@ class Level:
         return not self.above(other) and (self.mean <= other.mean or self.near(other, LITTLE))
 
 
-def level_of(values: Sequence[float] | np.ndarray, where: str) -> Level:
+def level_of(runs: Mapping[int, float], where: str) -> Level:
     """Of one number for each seed, at least three of them."""
-    n = len(values)
-    if n < FEWEST:
-        raise Missing(f"of at least {FEWEST} runs {where}" if n else where)
+    if len(runs) < FEWEST:
+        raise Missing(f"of at least {FEWEST} runs {where}" if runs else where)
+    return _of_runs(runs)
+
+
+def _of_runs(runs: Mapping[int, float]) -> Level:
+    values = list(runs.values())
     spread = float(np.std(values, ddof=1))
-    return Level(float(np.mean(values)), spread, spread / math.sqrt(n), n - 1)
+    return Level(float(np.mean(values)), spread, spread / math.sqrt(len(values)), len(values) - 1, runs)
 
 
 def level(rows: Rows, measured: str = "map", **place: Any) -> Level:
     """What was measured at the end of the runs in a place, such as `line="OH", value=64`."""
     where = "of " + ", ".join(f"{value:g}" if name == "value" else value for name, value in place.items())
-    return level_of(rows.of(**place).finals(measured), where)
+    here = rows.of(**place)
+    return level_of({row.seed: row.result.final[measured] for row in here if measured in row.result.final}, where)
 
 
 def rising(levels: Sequence[Level]) -> str:

@@ -13,6 +13,8 @@ from onlinehash.experiments.rows import Rows
 RIVALS = ("LEGO", "MLH", "SSBC", "OSH", "AdaptHash")
 #: The paper exempts Photo Tourism from the order of the methods.
 BUT_PHOTO_TOURISM = tuple(role for role in FOUR if role != "photo-tourism")
+#: "As codes get longer": the longest two of the plans.
+LONG = 96
 SUPERVISED = ("KSH", "FastHash", "SDH")
 
 Judge = Callable[[Rows], Verdict]
@@ -74,17 +76,18 @@ def above(plan: str, line: str, others: Sequence[str], wanted: Sequence[str] = F
 
 
 def with_longer_codes(line: str, others: Sequence[str], wanted: Sequence[str] = FOUR) -> Judge:
-    """A judge: is the line higher than each of the others from some length on, that is, at the longest two?"""
+    """A judge: is the line higher than each of the others with long codes?"""
 
     def of_pair(rows: Rows, other: str) -> Verdict:
         grid = grid_of(rows, line, other)
         pairs = _pairs(rows, grid, line, other)
         at_all, _ = _for_and_against(pairs)
-        at_long, against = _for_and_against(pairs[-2:])
-        lengths = " and ".join(map(str, grid.values[-2:]))
-        of_two = f"at {lengths} bits above at {at_long} and below at {against} of {len(pairs[-2:])}"
-        measured = f"above {other} at {at_all} of {grid}; {of_two}"
-        return counted(f"{measured} ({_ends(grid, pairs)})", at_long, len(pairs[-2:]), len(grid.lacking))
+        long = grid.where(lambda r: r >= LONG, f"from {LONG} bits on")
+        at_long, against = _for_and_against(_pairs(rows, long, line, other))
+        lengths = " and ".join(map(str, long.values))
+        of_long = f"at {lengths} bits above at {at_long} and below at {against} of {len(long.values)}"
+        measured = f"above {other} at {at_all} of {grid}; {of_long}"
+        return counted(f"{measured} ({_ends(grid, pairs)})", at_long, len(long.values), len(grid.lacking))
 
     def judge(rows: Rows) -> Verdict:
         return over_sets(rows, "online", lambda rows: all_of(partial(of_pair, rows, other) for other in others), wanted)
@@ -93,7 +96,7 @@ def with_longer_codes(line: str, others: Sequence[str], wanted: Sequence[str] = 
 
 
 def gap_grows(plan: str, line: str, others: Sequence[str], wanted: Sequence[str] = FOUR) -> Judge:
-    """A judge: is the line's lead over each of the others larger at the longest code than at the shortest?"""
+    """A judge: does the line lead each of the others at the longest code, and by more than at the shortest?"""
 
     def of_pair(rows: Rows, other: str) -> Verdict:
         grid = grid_of(rows, line, other)
@@ -102,13 +105,23 @@ def gap_grows(plan: str, line: str, others: Sequence[str], wanted: Sequence[str]
         ends = grid.values[0], grid.values[-1]
         first, last = (level(rows, line=line, value=r) - level(rows, line=other, value=r) for r in ends)
         measured = f"over {other} {first.mean:+.3f} at {ends[0]} bits, {last.mean:+.3f} at {ends[1]}{_not_run(grid)}"
-        found = at_most_in_part(word(last.above(first)), bool(grid.lacking))
+        grows = last.above(first)
+        found = at_most_in_part(word(grows and last.sign > 0, grows), bool(grid.lacking))
         return Verdict(f"{measured} (± {(last - first).error:.3f})", found)
 
     def judge(rows: Rows) -> Verdict:
         return over_sets(rows, plan, lambda rows: all_of(partial(of_pair, rows, other) for other in others), wanted)
 
     return judge
+
+
+def mmoh_above_the_untaught(rows: Rows) -> Verdict:
+    untaught, others = ("KLSH", "ITQ"), [role for role in FOUR if role != "gist1m"]
+    parts = (
+        above("batch", "MMOH", untaught, others),
+        above("batch", "MMOH", untaught, ["gist1m"], more_bits_than=16),
+    )
+    return all_of((partial(part, rows) for part in parts), between="\n")
 
 
 def supervised_ahead(rows: Rows) -> Verdict:
@@ -161,12 +174,12 @@ AT_EVERY_LENGTH = (
     "half of these comparisons."
 )
 AT_THE_LONGEST = (
-    "On each set, at the two longest codes: higher by more than the 95 % interval over the seeds; in part where so in "
-    "at least half of these comparisons."
+    "On each set, with codes of 96 bits and more: higher by more than the 95 % interval over the seeds; in part where "
+    "so in at least half of these comparisons."
 )
 LEAD_GROWS = (
-    "On a set, for each of the others: the lead in mAP at the longest code is above that at the shortest by more than "
-    "the 95 % interval over the seeds."
+    "On a set, for each of the others: it is higher at the longest code, and its lead there is above that at the "
+    "shortest, by more than the 95 % interval over the seeds each; in part where only the lead grows."
 )
 
 CLAIMS = (
@@ -257,11 +270,11 @@ CLAIMS = (
     ),
     Claim(
         "mmoh-klsh-itq",
-        "MMOH is above KLSH and ITQ everywhere.",
+        "MMOH is above KLSH and ITQ; on GIST1M above 16 bits.",
         "Comparison to Batch Mode Methods",
         AT_EVERY_LENGTH,
         ("batch",),
-        above("batch", "MMOH", ("KLSH", "ITQ")),
+        mmoh_above_the_untaught,
     ),
     Claim(
         "mmoh-gist1m",

@@ -419,6 +419,8 @@ def test_the_lead_of_mmoh():
     keeps_up = built("online", lambda row: growing(row) + (row.value / 640 if row.line in ("MLH", "OSH") else 0))
     assert verdict("mmoh-lead", keeps_up).verdict == IN_PART
     assert verdict("mmoh-lead", built("online", lambda row: 0.3)).verdict == NOT_CONFIRMED
+    behind = built("online", lambda row: growing(row) - (0.3 if row.line == "MMOH" else 0))
+    assert verdict("mmoh-lead", behind).verdict == IN_PART  # it gains, and leads nowhere
 
 
 ABOVE = [
@@ -447,6 +449,20 @@ def test_above(name, plan, line, others, sets, more_than):
     assert verdict(name, short).verdict == NOT_CONFIRMED  # at 3 of 7 lengths, or fewer
     one_set_lower = built(plan, lambda row: 0.9 if row.role == sets[0] and row.line in others else mAP(row))
     assert verdict(name, one_set_lower).verdict == (NOT_CONFIRMED if len(sets) == 1 else IN_PART)
+
+
+def test_gist1m_is_exempt_at_16_bits():
+    def mAP(role, r):
+        return built(
+            "batch",
+            lambda row: (
+                0.9 if row.line == "ITQ" and row.role == role and row.value == r else 0.4 + 0.1 * (row.line == "MMOH")
+            ),
+        )
+
+    assert verdict("mmoh-klsh-itq", mAP("gist1m", 16)).verdict == CONFIRMED
+    assert verdict("mmoh-klsh-itq", mAP("gist1m", 24)).verdict == IN_PART
+    assert verdict("mmoh-klsh-itq", mAP("labelme", 16)).verdict == IN_PART
 
 
 def test_gap():

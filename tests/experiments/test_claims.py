@@ -268,7 +268,7 @@ def test_beta_and_updates(rate, expected):
     rows = built("beta", lambda row: {"pairs": 1000, "update_rate": rate(row.value), "bits_moved": 1e4 * row.value})
     found = verdict("beta-updates", rows)
     assert found.verdict == expected
-    assert "5.0 and 9.0 functions moved a pair" in found.measured
+    assert "5.0 and 9.0 functions moved per pair" in found.measured
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,12 @@ CLAIMS = (
     Claim(
         "drift",
         "OH adapts when the data drift; batch and sketch methods do not.",
-        "Introduction",
+        "Introduction and Related Work",
         "For each kind of drift, with the kernel and without: at least one of OSH, ITQ and SDH falls, and none that "
         "does wins back half of what the change took, but OH does; that OH does not fall counts only because others "
-        "do. In part where another wins back half, too, or where OH wins back less, but more than every other. "
-        "Compared are the last look before the change begins, the first into the new world, and the end.",
+        "do. ITQ and SDH are fitted once, before the change. In part where another wins back half, too, or where OH "
+        "wins back less, but more than every other. Compared are the last look before the change begins, the first into "
+        "the new world, and the end.",
         PLANS,
         OH_adapts,
     ),

@@ -61,7 +61,7 @@ def large_beta_updates_more(rows: Rows) -> Verdict:
         moved = [level(rows, "bits_moved", line="OH", value=beta).mean for beta in (0.5, most)]
         bits = [m / level(rows, "pairs", line="OH", value=0.5).mean for m in moved]
         measured = (
-            f"update rate {middle} at 0.5, {last} at {most:g}; {bits[0]:.1f} and {bits[1]:.1f} functions moved a pair"
+            f"update rate {middle} at 0.5, {last} at {most:g}; {bits[0]:.1f} and {bits[1]:.1f} functions moved per pair"
         )
         grows = last.above(middle)
         return Verdict(measured, word(grows and not last.near(middle, GREATLY), grows))

@@ -100,8 +100,8 @@ CLAIMS = (
         "For each kind of drift, with the kernel and without: at least one of OSH, ITQ and SDH falls, and none that "
         "does wins back half of what the change took, but OH does; that OH does not fall counts only because others "
         "do. ITQ and SDH are fitted once, before the change. In part where another wins back half, too, or where OH "
-        "wins back less, but more than every other. Compared are the last look before the change begins, the first into "
-        "the new world, and the end.",
+        "wins back less, but more than every other. Compared are the last look before the change begins, the first "
+        "into the new world, and the end.",
         PLANS,
         OH_adapts,
     ),

@@ -171,6 +171,18 @@ def test_every_known_contestant_has_a_look_of_its_own_and_strangers_get_one():
     assert found["OH, linear"].colour == found["OH"].colour
 
 
+def test_a_contestant_looks_the_same_in_whatever_order_and_company():
+    known = [label for label in toml.read("_contestants") if label.partition(",")[0] in FAMILIES]
+    together = styles_of(known)
+    assert all(styles_of([label]) == {label: together[label]} for label in known)
+    assert styles_of(known[::-1]) == together
+    assert not together["OH"].hollow
+    assert together["OH, linear"].hollow
+    for family in FAMILIES:
+        ours = [style for label, style in together.items() if label.partition(",")[0] == family]
+        assert len(set(ours)) == len(ours)
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(16, "16"), (20_000, "20,000"), (0.1, "0.1"), (1e-5, "0.00001"), (10.0, "10"), ("none", "none")]
 )

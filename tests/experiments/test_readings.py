@@ -230,7 +230,14 @@ def test_the_map(otherwise, tmp_path):
     assert lines[ranks][3].startswith("**") == otherwise.turns(claims[ranks])
     (path,) = claims_map.draw(claims, [otherwise], tmp_path / "figures")
     assert path.read_bytes() == claims_map.draw(claims, [otherwise], tmp_path / "again")[0].read_bytes()
-    assert re.search(r"rivals without the\b.*\bkernel\b", path.read_text("utf-8"), flags=re.DOTALL)
+    picture = path.read_text("utf-8")
+    assert re.search(r"rivals without the\b.*\bkernel\b", picture, flags=re.DOTALL)
+    assert all(words in picture for words in (*claims_map.COLOURS, claims_map.OUTLINED, claims_map.BLANK))
+    outlines = 1 + sum(otherwise.turns(claim) for claim in claims)  # one in the legend
+    assert picture.count(f"stroke: {claims_map.DARK}") == outlines
+    in_map, alone = picture.split("Judged under no other reading:")
+    for number, claim in enumerate(claims, 1):
+        assert f">{number}. " in (in_map if otherwise.verdict(claim) else alone)
     index = write_reproduction(tmp_path / "pages", found, claims, [otherwise], [], tmp_path / "figures")
     first, all_claims, reading = (
         (index.parent / f"{name}.md").read_text("utf-8") for name in ("index", "claims", "reading-linear")

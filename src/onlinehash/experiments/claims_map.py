@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onlinehash.experiments.claims import Judged
 from onlinehash.experiments.panels import as_bytes, load_matplotlib
@@ -14,6 +15,9 @@ from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.readings import Reading
 from onlinehash.experiments.rows import Rows
 from onlinehash.io import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NAME = "claims"
 #: Beside the colours, so that they are never all that tells verdicts apart.
@@ -27,10 +31,14 @@ COLOURS = {
     "not tested": "#e6e6e6",
 }
 EMPTY = "#ffffff"
-#: Inches: where columns begin, a column, room for slanted titles at the right and at the top, a line, between claims.
-LEFT, COLUMN, SLANT, TOP, LINE, GAP = 4.5, 0.57, 0.7, 1.35, 0.16, 0.12
+DARK = "#222222"
+#: Inches: where columns begin, a column, room for titles, a line, between claims, at the edge, and the least width.
+#: Pages show the picture about 740 pixels wide; if it were wider, its text would be too small there.
+LEFT, COLUMN, TOP, LINE, GAP, EDGE, LEAST_WIDTH = 3.15, 0.3, 1.6, 0.15, 0.09, 0.05, 7.5
 #: Characters of a line.
-CLAIM_WIDTH, TITLE_WIDTH = 64, 20
+CLAIM_WIDTH, TITLE_WIDTH = 42, 23
+#: What a cell can be beside its colour, in the legend.
+OUTLINED, BLANK = "outlined: another verdict than as planned", "blank: not run under this reading"
 
 
 @dataclass(frozen=True)
@@ -79,36 +87,75 @@ def as_lines(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> Itera
 
 
 def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str | os.PathLike[str]) -> list[Path]:
-    """The map as a picture; nothing where there is no other reading."""
+    """The map as a picture; nothing where there is no other reading.
+
+    Claims that no other reading judges stand below the map, a line each, as their rows would be empty.
+    """
     if not others:
         return []
     plt = load_matplotlib()
     columns = ["as planned", *(other.reading.title for other in others)]
-    words = [
-        textwrap.wrap(f"{number}. {claim.text}", CLAIM_WIDTH, break_on_hyphens=False)
-        for number, claim in enumerate(claims, 1)
-    ]
-    heights = [LINE * len(lines) + GAP for lines in words]
-    size = LEFT + COLUMN * len(columns) + SLANT, TOP + sum(heights)
+    numbered = [(f"{number}. {claim.text}", claim) for number, claim in enumerate(claims, 1)]
+    rows = [(_wrapped(text), claim) for text, claim in numbered if any(other.verdict(claim) for other in others)]
+    alone = [(text, claim) for text, claim in numbered if not any(other.verdict(claim) for other in others)]
+    height = TOP + sum(_height(text) for text, _ in rows) + (1.5 + len(alone)) * _height("")
+    size = max(LEAST_WIDTH, LEFT + COLUMN * len(columns) + EDGE), height
     figure = plt.figure.Figure(figsize=size)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, size[0]), ylim=(size[1], 0))  # in inches, from the top
     axes.set_axis_off()
+    _add_legend(axes)
     for j, title in enumerate(columns):
         heading = "\n".join(textwrap.wrap(title, TITLE_WIDTH))
-        axes.text(LEFT + (j + 0.35) * COLUMN, TOP - 0.06, heading, rotation=50, rotation_mode="anchor", fontsize=9)
+        place = LEFT + (j + 0.5) * COLUMN, TOP - 0.06
+        axes.text(*place, heading, rotation=90, ha="center", va="bottom", fontsize=8.5, linespacing=1.0)
     y = TOP
-    for claim, lines, height in zip(claims, words, heights, strict=True):
-        axes.text(0.05, y + height / 2, "\n".join(lines), va="center", fontsize=9)
-        for j, verdict in enumerate([claim.verdict, *(other.verdict(claim) for other in others)]):
-            corner = LEFT + j * COLUMN, y
-            colour = COLOURS.get(verdict, EMPTY)
-            axes.add_patch(plt.patches.Rectangle(corner, COLUMN, height, facecolor=colour, edgecolor="white", lw=1.2))
-            weight = "bold" if j and others[j - 1].turns(claim) else "normal"
-            middle = corner[0] + COLUMN / 2, y + height / 2
-            axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=9, weight=weight)
-        y += height
+    for text, claim in rows:
+        axes.text(EDGE, y + _height(text) / 2, text, va="center", fontsize=9)
+        _add_cell(axes, LEFT, y, _height(text), claim.verdict)
+        for j, other in enumerate(others, 1):
+            _add_cell(axes, LEFT + j * COLUMN, y, _height(text), other.verdict(claim), other.turns(claim))
+        y += _height(text)
+    if alone:
+        axes.text(
+            EDGE, y + 0.75 * _height(""), "Judged under no other reading:", va="center", fontsize=9, weight="bold"
+        )
+    for k, (text, claim) in enumerate(alone):
+        _add_line(axes, y + (1.5 + k) * _height(""), claim.verdict, text)
     path = Path(folder) / f"{NAME}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic.replacing(path) as file:
         file.write(as_bytes(figure, "svg"))
     return [path]
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, CLAIM_WIDTH, break_on_hyphens=False))
+
+
+def _height(text: str) -> float:
+    return LINE * (text.count("\n") + 1) + GAP
+
+
+def _add_legend(axes: Axes) -> None:
+    """In the corner above the claims, beside the titles of columns."""
+    for k, verdict in enumerate(COLOURS):
+        _add_line(axes, EDGE + k * _height(""), verdict, verdict)
+    _add_line(axes, EDGE + len(COLOURS) * _height(""), "", OUTLINED, True)
+    _add_line(axes, EDGE + (len(COLOURS) + 1) * _height(""), "", BLANK)
+
+
+def _add_line(axes: Axes, y: float, verdict: str, text: str, is_outlined: bool = False) -> None:
+    """A cell at the left, and text beside it."""
+    _add_cell(axes, EDGE, y, _height(""), verdict, is_outlined)
+    axes.text(EDGE + COLUMN + 0.08, y + _height("") / 2, text, va="center", fontsize=9)
+
+
+def _add_cell(axes: Axes, x: float, y: float, height: float, verdict: str, is_outlined: bool = False) -> None:
+    """A verdict, by colour and word; with a dark edge if it is another one than as planned."""
+    rectangle = load_matplotlib().patches.Rectangle
+    axes.add_patch(rectangle((x, y), COLUMN, height, facecolor=COLOURS.get(verdict, EMPTY), edgecolor="white", lw=1.2))
+    if is_outlined:  # inside of the cell, so that it does not meet that of a neighbour
+        inner = (x + 0.02, y + 0.02), COLUMN - 0.04, height - 0.04
+        axes.add_patch(rectangle(*inner, facecolor="none", edgecolor=DARK, lw=1.6))
+    middle = x + COLUMN / 2, y + height / 2
+    axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=8)

@@ -67,8 +67,19 @@ OTHERS = (
     Style("#a6611a", "8", DASHED),
     Style("#4d4d4d", "2", LONG),
 )
-#: For the second and later variants of a family in a figure.
-VARIANTS = ((DASHED, None), (SHORT, "D"), (DASH_DOT, "^"), (DOTTED, "v"))
+#: Of a family, by what follows its name: dashes, and a marker if it is not the family's. Others take the last.
+VARIANTS: dict[str, tuple[Dashes, str | None]] = {
+    "linear": (DASHED, None),
+    "random bits": (DOTTED, "v"),
+    "largest margins": (SHORT, "D"),
+    "sum": (SHORT, "D"),
+    "bits shared": (DOTTED, "v"),
+    "bits shared, sum": (DASH_DOT, "^"),
+    "linear, bits shared": (DOTTED, None),
+    "sign bits": (DASHED, None),
+    "ITQ": (SHORT, "D"),
+    "": (LONG, "^"),
+}
 REFERENCE_DASHES = {"Float": DASHED, "ITQ": DOTTED}
 #: For values in their order: from light to dark, which stays an order in grey.
 LIGHT, DARK = (0.98, 0.72, 0.25), (0.10, 0.05, 0.35)
@@ -77,20 +88,17 @@ VALUE_DASHES = (SOLID, DASHED, DASH_DOT, SHORT, LONG, DASH_DOT_DOT, DOTTED)
 
 
 def styles_of(labels: Sequence[str]) -> dict[str, Style]:
-    """Styles for the contestants of a figure."""
+    """Styles for the contestants of a figure; of those that are known, the same in every figure."""
     found: dict[str, Style] = {}
-    met: dict[str, int] = {}
     others = 0
     for label in labels:
-        family = label.partition(",")[0]
+        family, _, variant = label.partition(", ")
         style = FAMILIES.get(family)
         if style is None:
             style, others = OTHERS[others % len(OTHERS)], others + 1
-        before = met.get(family, 0)
-        if before:
-            dashes, marker = VARIANTS[(before - 1) % len(VARIANTS)]
+        elif variant:
+            dashes, marker = VARIANTS.get(variant, VARIANTS[""])
             style = replace(style, dashes=dashes, marker=marker or style.marker, width=1.6, hollow=True)
-        met[family] = before + 1
         found[label] = style
     return found
 

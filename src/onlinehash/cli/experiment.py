@@ -184,7 +184,8 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
             read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, rows), planned))
     written += claims_map.draw(judged, read_otherwise, folder)
     asked = [*known, *_under(known, find_readings(["all"]))]
-    left = [lacking(plan, _stand_ins(store), store) for plan in asked]
+    stand_ins = _stand_ins(store)
+    left = [lacking(plan, stand_ins, store) for plan in asked]
     page = reproduction.write_reproduction(pages, found, judged, read_otherwise, left, folder)
     if as_json:
         output.print_json({"page": str(page), "figures": [str(path) for path in written]})
@@ -268,7 +269,8 @@ def _stand_ins(store: Store) -> list[NamedSet]:
     from onlinehash.experiments.claims.levels import FOUR
 
     n_runs = Counter((result.setting.role, result.setting.fingerprint) for result in store)
-    of_roles = {role: [named for named in _sets_of(store) if named.role.name == role] for role in FOUR}
+    sets = _sets_of(store)
+    of_roles = {role: [named for named in sets if named.role.name == role] for role in FOUR}
     return [
         max(some, key=lambda named: n_runs[named.role.name, named.fingerprint]) for some in of_roles.values() if some
     ]

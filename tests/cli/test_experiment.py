@@ -232,6 +232,8 @@ def test_kept_results_can_be_verified(known_runs, tmp_path):
     assert checked.code == 0, checked.err + checked.out
     assert len(checked.document) == 2
     assert all(line["verdict"] == "identical" and line["kept"] == line["now"] for line in checked.document)
+    places = {(line["plan"], line["reading"], line["measured"]) for line in checked.document}
+    assert places == {("centring (quick)", "as planned", "map")}
     other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
     assert other.document != checked.document
 
@@ -241,11 +243,14 @@ def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
     lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
     documents = [json.loads(line) for line in lines]
     for document in documents:
-        document["checkpoints"][-1]["map"] += 0.1
+        document["checkpoints"][-1]["precision@100"] += 0.1
     (tmp_path / "runs" / "results.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     checked = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs", "--json")
     assert checked.code == 1
-    assert checked.document[0]["verdict"] == "different"
+    assert (checked.document[0]["measured"], checked.document[0]["verdict"]) == ("precision@100", "different")
+    told = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs")
+    assert told.code == 1
+    assert told.out.split()[:2] == ["plan", "reading"]
 
 
 @pytest.mark.parametrize(

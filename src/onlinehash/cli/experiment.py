@@ -210,7 +210,7 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     known = [plan for plan in planning.plans(["all"]) if not plan.alone]
     both = [*known, *(plan.made_quick() for plan in known), *_under(known, find_readings(["all"]))]
     candidates = [
-        (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
+        (plan, row) for plan, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
     if not candidates:
         raise InvalidInput("no data to run the kept results again; name the files with --data.")
@@ -220,10 +220,10 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     chosen = verification.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
-        for k, (row, rows) in enumerate(chosen):
+        for k, (plan, row) in enumerate(chosen):
             show(k, f"{k} of {len(chosen)}  {row.plan}: {row.line}, {row.data}")
             job = runner.Job(row.cell.setting, at_hand[row.cell.setting.fingerprint], cache, False, row.line)
-            comparisons.append(verification.compare(row, runner.execute(job), rows))
+            comparisons.append(verification.compare(plan, row, runner.execute(job)))
     _show_comparisons(comparisons, as_json)
     return 0 if all(one.agrees for one in comparisons) else 1
 

@@ -14,7 +14,11 @@ from unittest import mock
 import pytest
 
 from onlinehash.experiments import runner
+from onlinehash.experiments.plan import read_plan
+from onlinehash.experiments.readings import known_readings
+from onlinehash.experiments.results import Store
 from tests.cli.running import onlinehash
+from tests.experiments.made_up import made_up, named_sets
 from tests.processes import children, is_alive
 
 PLAN = """
@@ -106,6 +110,44 @@ def test_claims_are_judged_by_kept_results():
     page = (Path(__file__).parents[2] / "docs/explanation/reproduce/claims.md").read_text("utf-8")
     assert f"## {first.rstrip('.')}\n\n**{verdict.strip().capitalize()}**" in page
     assert onlinehash("experiment", "claims", "--results", "nowhere").code == 2
+
+
+@pytest.fixture(scope="module")
+def read_otherwise(tmp_path_factory) -> Path:
+    """Made-up results of a plan, as it is and under a reading."""
+    folder = tmp_path_factory.mktemp("read-otherwise")
+    plan, store = read_plan("beta"), Store(folder)
+    for one in (plan, plan.under(known_readings()["48-bits"])):
+        for row in made_up(one, named_sets("labelme", "cifar10")):
+            store.add(row.result)
+    return folder
+
+
+def test_claims_under_a_reading(read_otherwise):
+    arguments = "experiment", "claims", "--results", read_otherwise
+    planned = {claim["name"]: claim for claim in onlinehash(*arguments, "--json").document}
+    under = onlinehash(*arguments, "--reading", "48-bits", "--json")
+    assert under.code == 0, under.err
+    assert {claim["reading"] for claim in under.document} == {"48-bits"}
+    judged = [claim for claim in under.document if claim["verdict"] != "not tested"]
+    assert judged
+    assert all("beta" in claim["plans"] and claim["seeds"] == [3, 3] for claim in judged)  # three under a reading
+    assert all(claim["planned"] != "not tested" for claim in judged)
+    assert all(claim["measured"] != planned[claim["name"]]["measured"] for claim in judged)
+    told = onlinehash(*arguments, "--reading", "48-bits")
+    assert told.out.startswith("Under the reading 48-bits: ")
+    first, number = judged[0], 1 + list(planned).index(judged[0]["name"])
+    verdicts = f"{first['verdict']}; as planned, by the same lengths and seeds: {first['planned']}"
+    assert f"{number}. {first['text']}\n   {verdicts}\n   {first['measured'].splitlines()[0]}" in told.out
+    assert onlinehash(*arguments, "--reading", "all", "--json").document == under.document  # no other one was run
+
+
+def test_claims_under_a_reading_that_nobody_ran_or_knows(read_otherwise):
+    arguments = "experiment", "claims", "--results", read_otherwise
+    lacking = onlinehash(*arguments, "--reading", "klsh")
+    assert lacking.code == 2
+    assert "no results under these readings" in lacking.err
+    assert "expected a reading among" in onlinehash(*arguments, "--reading", "mirrored").err
 
 
 @pytest.mark.long
@@ -232,6 +274,8 @@ def test_kept_results_can_be_verified(known_runs, tmp_path):
     assert checked.code == 0, checked.err + checked.out
     assert len(checked.document) == 2
     assert all(line["verdict"] == "identical" and line["kept"] == line["now"] for line in checked.document)
+    places = {(line["plan"], line["reading"], line["measured"]) for line in checked.document}
+    assert places == {("centring (quick)", "as planned", "map")}
     other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
     assert other.document != checked.document
 
@@ -241,11 +285,14 @@ def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
     lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
     documents = [json.loads(line) for line in lines]
     for document in documents:
-        document["checkpoints"][-1]["map"] += 0.1
+        document["checkpoints"][-1]["precision@100"] += 0.1
     (tmp_path / "runs" / "results.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     checked = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs", "--json")
     assert checked.code == 1
-    assert checked.document[0]["verdict"] == "different"
+    assert (checked.document[0]["measured"], checked.document[0]["verdict"]) == ("precision@100", "different")
+    told = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs")
+    assert told.code == 1
+    assert told.out.split()[:2] == ["plan", "reading"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,17 @@ def a_result(seed: int = 0, n_queries: int = 400) -> Result:
     values = np.random.default_rng(seed).random(n_queries)
     values[3] = np.nan
     return Result(setting, [{"pairs": 10, "map": 0.5}], values, {"n_queries": n_queries})
+
+
+def test_a_run_has_the_name_under_which_it_is_kept():
+    """One of docs/results: with another name, all that is kept would be run again."""
+    conditions = {"truth": "labels", "split": (59000, 1000), "similar_share": None, "distractors": 1.0}
+    conditions |= {"protocol": "retrieval", "pairs": 20000}
+    features = {"features": {"n_anchors": 300, "width": 1.0, "normalize": True}}
+    data = "cifar10_deep512", "6a2f700760beb88c", "cifar10"
+    setting = Setting(*data, conditions, "OnlineHashing", features, 64, 2)
+    assert setting.name == "001c7da42d3a175b"
+    assert replace(setting, seed=3).name != setting.name
 
 
 def test_what_was_added_is_there_again(tmp_path):

@@ -34,6 +34,17 @@ def test_different_data_of_one_name_are_told_apart():
     assert "fedcba" in titles[1]
 
 
+def test_rows_are_chosen_by_any_of_their_attributes():
+    rows = made_up(read_plan("beta"), named_sets("cifar10", "gist1m"))
+    wanted = {"role": "gist1m", "line": "OH", "value": 0.4}
+    chosen = [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
+    assert len(chosen) == 5
+    assert list(rows.of(**wanted)) == chosen
+    assert list(rows.of(value=0.4).of(line="OH", role="gist1m")) == chosen
+    assert len(rows.of(plan="nobody's", line="OH")) == 0
+    assert list(rows.of()) == list(rows)
+
+
 def test_each_place_tells_how_many_runs_it_rests_on():
     rows = made_up(read_plan("beta"), named_sets("cifar10"))
     fewer = type(rows)(row for row in rows if not (row.value == 0.9 and row.seed == 2))

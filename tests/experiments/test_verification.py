@@ -2,43 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onlinehash.experiments.plan import read_plan
+from onlinehash.experiments.readings import find_readings
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.verification import compare, draw
 from tests.experiments.made_up import made_up, named_sets
 
-ROWS = made_up(read_plan("beta"), named_sets("cifar10"))
+PLAN = read_plan("beta")
+ROWS = made_up(PLAN, named_sets("cifar10"))
 
 
-def again(change: float) -> str:
-    row = ROWS[0]
-    look = {**row.result.final, "map": row.result.final["map"] + change}
-    now = Result(row.result.setting, [look], row.result.per_query, row.result.facts)
-    return compare(row, now, ROWS).verdict
+def again(plan=PLAN, kept=None, **measured):
+    """The comparison of a run with one that measured something else."""
+    row = replace(ROWS[0], result=with_final(ROWS[0].result, **(kept or {})))
+    return compare(plan, row, with_final(row.result, **measured))
 
 
-def test_equal_within_the_spread_or_different():
-    cell = ROWS.of(line=ROWS[0].line, value=ROWS[0].value)
-    spread = cell.spread("map")
+def with_final(result: Result, **measured: float) -> Result:
+    return replace(result, checkpoints=[{**result.final, **measured}])
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept", "now", "verdict"),
+    [
+        ("map", 0.4, 0.4, "identical"),
+        ("map", 0.4, 0.4019, "equal"),
+        ("map", 0.1, 0.1009, "within tolerance"),
+        ("map", 0.4, 0.4021, "different"),
+        ("map", 0.1, 0.0985, "different"),
+        ("precision@r2", 0.0, 0.0009, "within tolerance"),
+        ("map, signs", 0.1, 0.1009, "within tolerance"),
+        ("map", float("nan"), float("nan"), "identical"),
+        ("map", 0.4, float("nan"), "different"),
+        ("loss", 1000.0, 1004.0, "equal"),
+        ("loss", 1000.0, 1006.0, "different"),
+        ("smallest_C", 0.017, 0.0175, "different"),  # no share of anything, so only half a percent
+    ],
+)
+def test_identical_equal_within_tolerance_or_different(measured, kept, now, verdict):
+    found = again(kept={measured: kept}, **{measured: now})
+    assert (found.verdict, found.agrees) == (verdict, verdict != "different")
+    if verdict != "identical":
+        assert found.measured == measured
+
+
+def test_a_large_spread_over_seeds_excuses_nothing():
+    spread = ROWS.of(line=ROWS[0].line, value=ROWS[0].value).spread("map")
     assert spread > 0.01 * ROWS[0].result.final["map"]
-    assert again(0.0) == "identical"
-    assert again(0.004 * ROWS[0].result.final["map"]) == "equal"
-    assert again(0.9 * spread) == "within the spread"
-    assert again(-1.1 * spread) == "different"
+    assert not again(map=ROWS[0].result.final["map"] + 0.9 * spread).agrees
 
 
-def test_a_single_run_has_no_spread_to_hide_in():
-    row = ROWS[0]
-    look = {**row.result.final, "map": row.result.final["map"] * 1.01}
-    now = Result(row.result.setting, [look], None, {})
-    assert compare(row, now, ROWS.of(seed=row.seed)).verdict == "different"
+def test_every_number_but_times_is_compared_and_the_worst_is_told():
+    final = ROWS[0].result.final
+    found = again(seconds=9 * final["seconds"], map=1.003 * final["map"], loss=1.2 * final["loss"])
+    assert (found.measured, found.verdict) == ("loss", "different")
+    assert found.n_compared == len(final) - 1
+    assert again(loss=1.2 * final["loss"], bits_moved=3).n_compared == len(final) - 1  # the kept run has no such number
+
+
+def test_where_all_is_identical_what_the_plan_shows_is_told():
+    assert again().measured == "map"
+    stored = read_plan("later-stored")
+    assert again(stored, kept={"map_stored": 0.3}).measured == "map_stored"
+    assert again(stored, kept={"map_stored": 0.3}, map_stored=0.2).verdict == "different"
+
+
+def test_a_cell_names_its_reading():
+    assert again().as_document()["reading"] == "as planned"
+    assert again(PLAN.under(find_readings(["raw"])[0])).as_document()["reading"] == "raw"
+    assert again(PLAN.made_quick()).as_document()["plan"] == "beta (quick)"
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_drawn_runs_are_different_ones_and_follow_the_seed(n):
-    candidates = [(row, ROWS) for row in ROWS]
-    names = [[row.cell.setting.name for row, _ in draw(candidates, n, seed)] for seed in (1, 1, 2)]
+    candidates = [(PLAN, row) for row in ROWS]
+    names = [[row.cell.setting.name for _, row in draw(candidates, n, seed)] for seed in (1, 1, 2)]
     assert names[0] == names[1] != names[2]
     assert len(set(names[0])) == n
+
+
+def test_a_run_that_a_reading_shares_is_one_of_the_plan():
+    under = PLAN.under(find_readings(["raw"])[0])
+    assert draw([(PLAN, ROWS[0]), (under, ROWS[0])], 2, 0) == [(PLAN, ROWS[0])]

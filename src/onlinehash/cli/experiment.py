@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onlinehash.cli import output
 from onlinehash.errors import InvalidInput
@@ -19,6 +20,10 @@ from onlinehash.experiments.roles import NamedSet, roles, told_apart
 from onlinehash.experiments.rows import Rows, rows_to_speak_of
 from onlinehash.numeric.threads import cpu_count
 from onlinehash.progress import progress_bar
+
+if TYPE_CHECKING:
+    from onlinehash.experiments.claims import Judged
+    from onlinehash.experiments.claims_map import ReadOtherwise
 
 #: Plans whose precision-recall curves are in the report.
 WITH_CURVES = ("online", "batch")
@@ -143,17 +148,66 @@ def table(
         print("\n\n".join(one.as_markdown() if markdown else one.as_text() for one in made))
 
 
-def claims(results: str, as_json: bool) -> None:
-    """What was found for each claim of the paper, as the plans are."""
+def claims(readings: Sequence[str], results: str, as_json: bool) -> None:
+    """What was found for each claim of the paper, as the plans are or under readings."""
     from onlinehash.experiments.claims import judged
 
-    found = judged(_together(collect(_of_the_paper(), existing(results))))
+    store, chosen = existing(results), find_readings(readings)
+    planned = _together(collect(_of_the_paper(), store))
+    if readings:
+        _show_read_otherwise(_read_otherwise(chosen, planned, store), results, as_json)
+        return
+    found = judged(planned)
     if as_json:
         output.print_json([dataclasses.asdict(claim) for claim in found])
         return
     for number, claim in enumerate(found, 1):
-        print(f"{number}. {claim.text}\n   {claim.verdict}")
-        print("\n".join(f"   {line}" for line in claim.measured.split("\n")), end="\n\n")
+        _print_claim(number, claim, claim.verdict)
+
+
+def _show_read_otherwise(others: Sequence[ReadOtherwise], results: str, as_json: bool) -> None:
+    """Each claim under each reading, and as planned by the same lengths and seeds; numbers are those of all claims."""
+    from onlinehash.experiments.claims import CLAIMS
+
+    if not others:
+        raise InvalidInput(
+            f"no results under these readings in {results}; run `onlinehash experiment run all --reading NAME` first."
+        )
+    if as_json:
+        output.print_json(
+            [
+                {"reading": other.reading.name, **dataclasses.asdict(claim), "planned": planned.verdict}
+                for other in others
+                for claim, planned in zip(other.judged, other.planned, strict=True)
+            ]
+        )
+        return
+    numbers = {claim.name: number for number, claim in enumerate(CLAIMS, 1)}
+    for other in others:
+        print(f"Under the reading {other.reading.name}: {other.reading.title}\n")
+        for claim, planned in zip(other.judged, other.planned, strict=True):
+            verdict = f"{claim.verdict}; as planned, by the same lengths and seeds: {planned.verdict}"
+            _print_claim(numbers[claim.name], claim, verdict)
+
+
+def _print_claim(number: int, claim: Judged, verdict: str) -> None:
+    print(f"{number}. {claim.text}\n   {verdict}")
+    print("\n".join(f"   {line}" for line in claim.measured.split("\n")), end="\n\n")
+
+
+def _read_otherwise(readings: Iterable[Reading], planned: Rows, store: Store) -> list[ReadOtherwise]:
+    """The claims under each of the readings that were run; `planned` are the rows of the plans as they are."""
+    from onlinehash.experiments.claims import judged_alike, judged_under
+    from onlinehash.experiments.claims_map import ReadOtherwise
+
+    found = []
+    for reading in readings:
+        under = collect(_under(planning.plans(reading.plans), [reading]), store)
+        if under:
+            rows = _together(under)
+            alike = judged_alike(reading, rows, planned)
+            found.append(ReadOtherwise(reading, under, judged_under(reading, rows), alike))
+    return found
 
 
 def _of_the_paper() -> list[Plan]:
@@ -164,7 +218,6 @@ def _of_the_paper() -> list[Plan]:
 def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, claims_map, figures, reproduction
-    from onlinehash.experiments.claims_map import ReadOtherwise
     from onlinehash.experiments.lacking import lacking
 
     store = existing(results)
@@ -174,17 +227,13 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     for plan, rows in found:
         if plan.name in WITH_CURVES:
             written += figures.draw_curves(plan, rows, folder, ("svg",))
-    judged = claims.judged(_together(found))
-    read_otherwise = []
-    for reading in known_readings().values():
-        under = collect(_under(planning.plans(reading.plans), [reading]), store)
-        if under:
-            rows = _together(under)
-            planned = claims.judged_alike(reading, rows, _together(found))
-            read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, rows), planned))
+    planned = _together(found)
+    judged = claims.judged(planned)
+    read_otherwise = _read_otherwise(known_readings().values(), planned, store)
     written += claims_map.draw(judged, read_otherwise, folder)
     asked = [*known, *_under(known, find_readings(["all"]))]
-    left = [lacking(plan, _stand_ins(store), store) for plan in asked]
+    stand_ins = _stand_ins(store)
+    left = [lacking(plan, stand_ins, store) for plan in asked]
     page = reproduction.write_reproduction(pages, found, judged, read_otherwise, left, folder)
     if as_json:
         output.print_json({"page": str(page), "figures": [str(path) for path in written]})
@@ -209,7 +258,7 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     known = [plan for plan in planning.plans(["all"]) if not plan.alone]
     both = [*known, *(plan.made_quick() for plan in known), *_under(known, find_readings(["all"]))]
     candidates = [
-        (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
+        (plan, row) for plan, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
     if not candidates:
         raise InvalidInput("no data to run the kept results again; name the files with --data.")
@@ -219,10 +268,10 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     chosen = verification.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
-        for k, (row, rows) in enumerate(chosen):
+        for k, (plan, row) in enumerate(chosen):
             show(k, f"{k} of {len(chosen)}  {row.plan}: {row.line}, {row.data}")
             job = runner.Job(row.cell.setting, at_hand[row.cell.setting.fingerprint], cache, False, row.line)
-            comparisons.append(verification.compare(row, runner.execute(job), rows))
+            comparisons.append(verification.compare(plan, row, runner.execute(job)))
     _show_comparisons(comparisons, as_json)
     return 0 if all(one.agrees for one in comparisons) else 1
 
@@ -268,7 +317,8 @@ def _stand_ins(store: Store) -> list[NamedSet]:
     from onlinehash.experiments.claims.levels import FOUR
 
     n_runs = Counter((result.setting.role, result.setting.fingerprint) for result in store)
-    of_roles = {role: [named for named in _sets_of(store) if named.role.name == role] for role in FOUR}
+    sets = _sets_of(store)
+    of_roles = {role: [named for named in sets if named.role.name == role] for role in FOUR}
     return [
         max(some, key=lambda named: n_runs[named.role.name, named.fingerprint]) for some in of_roles.values() if some
     ]

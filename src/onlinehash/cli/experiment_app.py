@@ -124,11 +124,22 @@ def table(
 
 
 @app.command()
-def claims(results: Kept = KEPT, as_json: Json = False) -> None:
+def claims(
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Judge those that this reading of the paper may turn under it, or under all.",
+            show_default=False,
+        ),
+    ] = None,
+    results: Kept = KEPT,
+    as_json: Json = False,
+) -> None:
     """Judge the paper's claims by kept results."""
     from onlinehash.cli import experiment
 
-    experiment.claims(results, as_json)
+    experiment.claims(reading or [], results, as_json)
 
 
 @app.command()

@@ -216,9 +216,16 @@ def _can_learn(who: Contestant, data: NamedSet) -> bool:
     return data.role.truth == "labels" or method.traits.learns_from != "labels" or hasattr(method, "fit_similarities")
 
 
+@cache
+def _defaults(method: type[Learner]) -> Parameters:
+    """The parameters of a method; kept, as they are looked up for each cell."""
+    parameters: Parameters = method().get_params(deep=False)
+    return parameters
+
+
 def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: int) -> Setting:
     method = methods.find(who.method)
-    has = method().get_params(deep=False)
+    has = _defaults(method)
     wanted = dict(data.role.parameters)
     conditions = {**data.role.conditions(), **plan.conditions, **_changed_by(plan.reading, method, data)}
     if conditions["protocol"] == "feedback" and method.traits.learns_from != "pairs":  # marks say nothing to it

@@ -6,6 +6,7 @@ import fnmatch
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
@@ -63,6 +64,7 @@ def told_apart(sets: Sequence[NamedSet]) -> list[NamedSet]:
     ]
 
 
+@cache
 def roles() -> dict[str, Role]:
     """All of them, in the order in which names are compared."""
     return {

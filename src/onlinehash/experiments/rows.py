@@ -62,6 +62,7 @@ class Rows(Sequence[Row]):
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = tuple(rows)
+        self._groups: dict[str, dict[Any, Rows]] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -74,7 +75,19 @@ class Rows(Sequence[Row]):
 
     def of(self, **wanted: Any) -> Rows:
         """Those that have all of these values."""
-        return Rows(row for row in self if all(getattr(row, name) == value for name, value in wanted.items()))
+        found = self
+        for name, value in wanted.items():
+            found = found._grouped(name).get(value, NO_ROWS)
+        return found
+
+    def _grouped(self, name: str) -> dict[Any, Rows]:
+        """By the values of an attribute; kept, as claims and tables choose by the same attributes again and again."""
+        if name not in self._groups:
+            groups: dict[Any, list[Row]] = {}
+            for row in self:
+                groups.setdefault(getattr(row, name), []).append(row)
+            self._groups[name] = {value: Rows(some) for value, some in groups.items()}
+        return self._groups[name]
 
     def distinct(self, name: str) -> list[Any]:
         """The different values of an attribute, in the order in which they come."""
@@ -99,6 +112,9 @@ class Rows(Sequence[Row]):
         return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
 
+NO_ROWS = Rows([])
+
+
 def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
     """Those that are done."""
     found = ((cell, store.get(cell.setting.name)) for cell in cells)
@@ -119,7 +135,7 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str
     own = {title: [cell for cell in some if cell.setting.name not in others] for title, some in taught.items()}
     filled = {title for title, some in taught.items() if _is_filled(own[title] or some, store)}
     if not any(own[title] for title in filled):
-        return Rows([])
+        return NO_ROWS
     return best_stand_ins(row for title, some in of_sets.items() if title in filled for row in rows_of(some, store))
 
 

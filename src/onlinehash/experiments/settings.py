@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.experiments import methods
@@ -36,10 +37,11 @@ class Setting:
     n_bits: int
     seed: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The same for the same content, on every machine."""
-        text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
+        content = {field.name: getattr(self, field.name) for field in fields(self)}  # `asdict` would copy it deeply
+        text = json.dumps([EDITION, content], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def learner(self, **chosen: Any) -> Learner:

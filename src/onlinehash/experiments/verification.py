@@ -8,35 +8,38 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.plan_checks import FOUND
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.rows import Row, Rows
+from onlinehash.experiments.rows import Row
 
-#: What is compared: never a time, which is the machine's.
-COMPARED = ("map", "loss", "smallest_C")
-#: A difference of up to this share of the value may be another CPU's rounding; more, within the spread over seeds, is
-#: still the stated result, but told apart.
+#: What is never compared: it is the machine's.
+TIMES = ("seconds",)
+#: A difference of up to this share of the value may be another CPU's rounding.
 ROUNDING = 0.005
+#: What lies between 0 and 1 may differ by as much as one in the last digit that tables print: half a percent of a
+#: small precision is less than one item more or less among the answers.
+TOLERANCE = 0.001
+SHARES = (*FOUND, "update_rate", "capped_share")
+#: From the best to the worst.
+VERDICTS = ("identical", "equal", "within tolerance", "different")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell then and now; `spread` is the standard deviation over the seeds of the cell, NaN for a single one."""
+    """A cell then and now, by the number that differs most; `n_compared` is how many were compared."""
 
+    plan: Plan
     row: Row
+    n_compared: int
     measured: str
     kept: float
     now: float
-    spread: float
 
     @property
     def verdict(self) -> str:
-        """`identical` to the last digit, `equal` but for rounding, `within the spread`, or `different`."""
-        apart = abs(self.now - self.kept)
-        if apart == 0:
-            return "identical"
-        if apart <= ROUNDING * abs(self.kept):
-            return "equal"
-        return "within the spread" if apart <= self.spread else "different"
+        """`identical` to the last digit, `equal` but for rounding, `within tolerance`, or `different`."""
+        return verdict(self.measured, self.kept, self.now)
 
     @property
     def agrees(self) -> bool:
@@ -46,29 +49,49 @@ class Comparison:
     def as_document(self) -> dict[str, Any]:
         """For machines, and for a line of a table."""
         return {
-            "plan": self.row.plan,
+            "plan": f"{self.plan.name} (quick)" if self.plan.is_quick else self.plan.name,
+            "reading": self.plan.reading.name or self.plan.reading.title,
             "data": self.row.data,
             "contestant": self.row.line,
             "value": self.row.value,
             "seed": self.row.seed,
+            "compared": self.n_compared,
             "measured": self.measured,
             "kept": self.kept,
             "now": self.now,
-            "spread": self.spread,
             "verdict": self.verdict,
         }
 
 
-def draw(candidates: Sequence[tuple[Row, Rows]], n: int, seed: int) -> list[tuple[Row, Rows]]:
-    """So many different runs at random, each with the rows of its plan."""
-    different = list({row.cell.setting.name: (row, rows) for row, rows in candidates}.values())
-    chosen = np.random.default_rng(seed).permutation(len(different))[:n]
-    return [different[k] for k in chosen]
+def draw(candidates: Sequence[tuple[Plan, Row]], n: int, seed: int) -> list[tuple[Plan, Row]]:
+    """So many different runs at random; one that several plans or readings share is shown in the first of them."""
+    different: dict[str, tuple[Plan, Row]] = {}
+    for plan, row in candidates:
+        different.setdefault(row.cell.setting.name, (plan, row))
+    places = list(different.values())
+    chosen = np.random.default_rng(seed).permutation(len(places))[:n]
+    return [places[k] for k in chosen]
 
 
-def compare(row: Row, now: Result, rows: Rows) -> Comparison:
-    """With the spread over the seeds of the same cell."""
-    kept, now = row.result, row.cell.read(now)
-    measured = next(name for name in COMPARED if name in kept.final)
-    spread = rows.of(data=row.data, line=row.line, value=row.value).spread(measured)
-    return Comparison(row, measured, kept.final[measured], now.final[measured], spread)
+def compare(plan: Plan, row: Row, now: Result) -> Comparison:
+    """By every number that both runs have at the end, but times; where all agree alike, by what the plan shows."""
+    kept, again = row.result.final, row.cell.read(now).final
+    names = [name for name in (plan.drawing.y, *kept) if name in kept and name in again and name not in TIMES]
+    worst = max(names, key=lambda name: _distance(name, kept[name], again[name]))
+    return Comparison(plan, row, len({*names}), worst, kept[worst], again[worst])
+
+
+def verdict(measured: str, kept: float, now: float) -> str:
+    """One of `VERDICTS` on one number."""
+    apart = abs(now - kept)
+    if apart == 0 or (np.isnan(kept) and np.isnan(now)):
+        return "identical"
+    if apart <= ROUNDING * abs(kept):
+        return "equal"
+    is_share = measured.partition(",")[0] in SHARES  # of another form of search, too: `map, signs`
+    return "within tolerance" if is_share and apart <= TOLERANCE else "different"
+
+
+def _distance(measured: str, kept: float, now: float) -> tuple[int, float]:
+    """To find the worst: the verdict, and the difference as a share of the larger value."""
+    return VERDICTS.index(verdict(measured, kept, now)), abs(now - kept) / (max(abs(kept), abs(now)) or 1.0)

@@ -38,7 +38,7 @@ LEFT, COLUMN, TOP, LINE, GAP, EDGE, LEAST_WIDTH = 3.15, 0.3, 1.6, 0.15, 0.09, 0.
 #: Characters of a line.
 CLAIM_WIDTH, TITLE_WIDTH = 42, 23
 #: What a cell can be beside its colour, in the legend.
-OUTLINED, BLANK = "outlined: another verdict than as planned", "blank: not run under this reading"
+OUTLINED, BLANK = "outlined: turned by the reading itself", "blank: not run under this reading"
 
 
 @dataclass(frozen=True)

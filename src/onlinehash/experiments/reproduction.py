@@ -154,10 +154,10 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
     told = f"{turning} of the {len(reread)} that were judged under another reading turn"
     yield f"![Verdicts on {len(claims)} claims; {told}. The table below has them.]({figures}/{claims_map.NAME}.svg)\n"
-    yield f"There are {len(claims)} claims, and {told} (in bold). ✓ confirmed, ◐ in part, ✗ not confirmed, – not run;"
-    yield "nothing where the experiments of a claim are not part of a reading. Readings have fewer lengths and seeds. A"
-    yield "verdict counts as turned only if it also differs from what the plan finds by these; where it is not in bold,"
-    yield "a difference comes from them.\n"
+    yield f"There are {len(claims)} claims, and {told}. ✓ confirmed, ◐ in part, ✗ not confirmed, – not run; nothing"
+    yield "where the experiments of a claim are not part of a reading. Readings have fewer lengths and seeds. A verdict"
+    yield "counts as turned only if it also differs from what the plan finds by these (outlined in the picture, in bold"
+    yield "in the table); other differences come from the lengths and seeds.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))

@@ -20,7 +20,7 @@ PRINTED = re.compile(r"(?<![\w.,])\d+(?:\.\d+)?(?: ?%)?")
 SETS = ("Photo Tourism", "LabelMe", "GIST1M", "CIFAR-10", "MNIST", "20 Newsgroups")
 KINDS = ("meaning", "rotated", "default")
 METHODS = (
-    *("OH", "MMOH", "Blended", "Smooth", "ITQ", "Float", "LSH", "OSH", "AdaptHash"),
+    *("OH", "MMOH", "Blended", "Smooth", "ITQ", "Float", "LSH", "OSH", "AdaptHash", "MLH", "LEGO"),
     *("HMOH", "HCOH", "MIHash", "OHWEU", "OHSL", "SSBC", "SDH"),
 )
 #: The words of sentences for what rows and columns name otherwise.
@@ -28,6 +28,7 @@ ALIASES = {
     "four sets": ", ".join(SETS[:4]),
     "no pair|[Ww]ithout feedback": "0 marks",
     "exact cosine|floats": "Float",
+    "LEGO-LSH": "LEGO",
     "`(Blended|Smooth)PairHashing`": r"\1",
 }
 #: Figures of others, which no page of ours prints.

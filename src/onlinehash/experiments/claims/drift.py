@@ -46,7 +46,7 @@ class Course:
 
     def __str__(self) -> str:
         course = f"{self.before.mean:.3f} → {self.after.mean:.3f} → {self.end.mean:.3f} (± {self.end.spread:.3f}"
-        return f"{course}, {self.share.mean:.0%} won back)" if self.fell else f"{course}, no fall)"
+        return f"{course}, {round(100 * self.share.mean)}% won back)" if self.fell else f"{course}, no fall)"
 
 
 def course_of(rows: Rows, line: str, is_gradual: bool) -> Course:

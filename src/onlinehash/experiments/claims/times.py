@@ -106,7 +106,7 @@ def three_take_least(rows: Rows) -> Verdict:
     def of_line(line: str) -> Verdict:
         ours = level(here, "seconds", line=line)
         less = [other for other in ("MLH", "OSH", "LEGO") if level(here, "seconds", line=other).above(ours)]
-        told = f"{line} {cost_told(here.of(line=line))}, less than {' and '.join(less) or 'none of them'}"
+        told = f"{line} {cost_told(here.of(line=line))}, less than {', '.join(less) or 'none of them'}"
         return counted(told, len(less), 3)
 
     return all_of((partial(of_line, line) for line in ("OH", "AdaptHash", "MMOH")), between="\n")

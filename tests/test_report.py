@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -10,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from onlinehash.experiments.plan import plans
+from onlinehash.experiments.readings import known_readings
 from tests.test_docs import slug
 
 DOCS = Path(__file__).parents[1] / "docs/explanation"
@@ -143,6 +146,7 @@ def largest(more: list[float], less: list[float]) -> float:
 SHORT, LONG = ("16 bits", "32 bits"), ("16", "32", "64", "128")
 BOTH = "reproduce/online.md", "reproduce/reading-chosen-C.md#online-methods-against-code-length"
 LATER = [values(f"reproduce/{name}.md", "^set .*") for name in ("later", "later-stored")]
+COMPARED = "../reference/learners/compared.md"
 STAY = "../reference/learners/codes-that-stay.md#what-it-costs"
 #: Words with a number that follows from printed ones, and what it is.
 DERIVED = {
@@ -154,8 +158,11 @@ DERIVED = {
     "inferred, and {:.0f} % of": 100 - values("reproduce/method.md#the-sets", "independent check.*")[0],
     "changes no mean by more than {:.3f}": max(largest(*LATER), largest(*reversed(LATER))),
     "rankings have up to {:.2f} more": largest(values(STAY, "OHSL, the .*"), values(STAY, "OHSL, code of the query")),
-    "within {:.2f} mAP of the best from a stream": largest(
-        *(values("../reference/learners/compared.md", f" {m} labels point.*", *LONG) for m in ("MIHash", "HMOH"))
+    "on MNIST within {:.2f} mAP of MIHash": largest(
+        *(values(COMPARED, f"^MNIST {method} labels point.*", *LONG) for method in ("MIHash", "HMOH"))
+    ),
+    "on CIFAR-10 it costs up to {:.2f}": largest(
+        *(values(COMPARED, f"^CIFAR-10.* {method} labels point.*", *LONG) for method in ("HMOH", "HMOH, kernel"))
     ),
 }
 
@@ -177,3 +184,30 @@ def test_the_report_names_the_command_that_prints_a_number():
     for part in re.split(r"\n\n|\n(?=- )", (DOCS / "report.md").read_text()):
         if re.search(r"\d\.\d", part):
             assert re.search(r"`(?:experiment\s(?:claims|table)|python benchmarks/)", part), part
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of each command that prints kept results, wherever it breaks over lines."""
+    found = re.findall(r"`((?:onlinehash )?experiment\s(?:claims|table)[^`]*)`", (DOCS / page).read_text())
+    return [command.removeprefix("onlinehash ").split() for command in found]
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_commands_print_what_is_kept(page):
+    known = {plan.name for plan in plans(["all"])}
+    assert commands(page)
+    for _, verb, *words in commands(page):
+        options = dict(itertools.pairwise(words))
+        named_plans = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+        assert {*named_plans} <= known
+        assert options.get("--reading", "raw") in known_readings()
+        assert verb == "claims" or (named_plans and options.get("--results") == "docs/results")
+
+
+@pytest.mark.parametrize("page", PAGES[:2])
+def test_seeds_are_as_many_as_the_linked_pages_say(page):
+    for sentence in sentences(page):
+        pages = [(DOCS / Path(page).parent / link.partition("#")[0]).read_text() for link in sentence.links]
+        for word in re.findall(r"(?<!least )(two|three|five|ten) seeds", sentence.text) if pages else ():
+            number = {"two": 2, "three": 3, "five": 5, "ten": 10}[word]
+            assert re.search(f"{word} seeds|--seeds {number}|; {number} seeds", "\n".join(pages)), sentence.text

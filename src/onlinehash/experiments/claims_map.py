@@ -103,7 +103,8 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
     figure = plt.figure.Figure(figsize=size)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, size[0]), ylim=(size[1], 0))  # in inches, from the top
     axes.set_axis_off()
-    _add_legend(axes)
+    shown = {claim.verdict for claim in claims} | {other.verdict(claim) for claim in claims for other in others}
+    _add_legend(axes, [verdict for verdict in COLOURS if verdict in shown])
     for j, title in enumerate(columns):
         heading = "\n".join(textwrap.wrap(title, TITLE_WIDTH))
         place = LEFT + (j + 0.5) * COLUMN, TOP - 0.06
@@ -136,12 +137,12 @@ def _height(text: str) -> float:
     return LINE * (text.count("\n") + 1) + GAP
 
 
-def _add_legend(axes: Axes) -> None:
+def _add_legend(axes: Axes, verdicts: Sequence[str]) -> None:
     """In the corner above the claims, beside the titles of columns."""
-    for k, verdict in enumerate(COLOURS):
+    for k, verdict in enumerate(verdicts):
         _add_line(axes, EDGE + k * _height(""), verdict, verdict)
-    _add_line(axes, EDGE + len(COLOURS) * _height(""), "", OUTLINED, True)
-    _add_line(axes, EDGE + (len(COLOURS) + 1) * _height(""), "", BLANK)
+    _add_line(axes, EDGE + len(verdicts) * _height(""), "", OUTLINED, True)
+    _add_line(axes, EDGE + (len(verdicts) + 1) * _height(""), "", BLANK)
 
 
 def _add_line(axes: Axes, y: float, verdict: str, text: str, is_outlined: bool = False) -> None:

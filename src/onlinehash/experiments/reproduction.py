@@ -155,9 +155,9 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     told = f"{turning} of the {len(reread)} that were judged under another reading turn"
     yield f"![Verdicts on {len(claims)} claims; {told}. The table below has them.]({figures}/{claims_map.NAME}.svg)\n"
     yield f"There are {len(claims)} claims, and {told}. ✓ confirmed, ◐ in part, ✗ not confirmed, – not run; nothing"
-    yield "where the experiments of a claim are not part of a reading. Readings have fewer lengths and seeds. A verdict"
-    yield "counts as turned only if it also differs from what the plan finds by these (outlined in the picture, in bold"
-    yield "in the table); other differences come from the lengths and seeds.\n"
+    yield "where the experiments of a claim are not part of a reading. Readings have fewer lengths, and some of them"
+    yield "fewer seeds. A verdict counts as turned only if it differs from what the plan finds by all its runs, and"
+    yield "also from what it finds by these lengths and seeds (outlined in the picture, in bold in the table).\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))

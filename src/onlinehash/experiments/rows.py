@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from onlinehash.experiments.plan import Cell
 from onlinehash.experiments.results import Result, Store
+
+#: Runs that a mean needs at least.
+FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -142,17 +145,24 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str
 def best_stand_ins(rows: Iterable[Row]) -> Rows:
     """Of several that stand in for a contestant, the one with the highest mAP on each set and at each value.
 
-    Of those alone that have the most runs there, so that nobody wins by an easy seed.
+    Of those alone that have enough runs there, and over the seeds that all of these have, so that nobody wins by an
+    easy seed.
     """
     rows = Rows(rows)
-    found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    found: dict[tuple[Any, ...], dict[str, dict[int, float]]] = {}
     for row in rows:
         forms = found.setdefault(_place(row), {})
-        forms.setdefault(row.cell.who, []).append(row.result.final.get("map", 0.0))
-    best = {
-        place: max(forms, key=lambda who: (len(forms[who]), np.mean(forms[who]))) for place, forms in found.items()
-    }
+        forms.setdefault(row.cell.who, {})[row.seed] = row.result.final.get("map", 0.0)
+    best = {place: _best(forms) for place, forms in found.items()}
     return Rows(row for row in rows if row.cell.who == best[_place(row)])
+
+
+def _best(forms: Mapping[str, Mapping[int, float]]) -> str:
+    """The one with the highest mean, of a value for each seed."""
+    enough = min(FEWEST, max(map(len, forms.values())))
+    candidates = {who: runs for who, runs in forms.items() if len(runs) >= enough}
+    seeds = set.intersection(*map(set, candidates.values()))
+    return max(candidates, key=lambda who: np.mean([candidates[who][seed] for seed in seeds or candidates[who]]))
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -53,7 +53,7 @@ FAMILIES = {
     "FastHash": Style("#8a1c4a", "^", SHORT),
     "SDH": Style("#111111", "X", LONG),
     "HCOH": Style("#e69f00", "p", SHORT),
-    "HMOH": Style("#c0103a", "*", DASH_DOT),
+    "HMOH": Style("#7a9a01", "*", DASH_DOT),
     "OECC": Style("#56b4e9", "<", LONG),
     "MIHash": Style("#7a5c00", "h", DASH_DOT_DOT),
     "OHWEU": Style("#008837", "1", DASHED),

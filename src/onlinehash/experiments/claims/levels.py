@@ -2,9 +2,9 @@
 
 The rule everywhere: a level is higher than another when its mean is, by more than the 95 % interval of the difference.
 That is the 97.5 % quantile of Student's t times the standard error. Runs of the same seed share their data and pairs:
-where both levels have the same seeds, it is the error of the differences of their runs, with one degree of freedom less
-than there are seeds; else that of two independent means, with n1 + n2 - 2. Fewer than three runs are no level, and
-decide nothing. That two are not apart does not make them equal: for that, the standard error must be small, too.
+where both levels have three seeds or more in common, the differences of these runs are taken, with one degree of
+freedom less than there are such seeds; else those of two independent means, with n1 + n2 - 2. Fewer than three runs are
+no level, and decide nothing. That two are not apart does not make them equal: for that, the means must be close.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 
 from onlinehash.experiments.claims.verdicts import Missing, Verdict, all_of, word
 from onlinehash.experiments.roles import roles
-from onlinehash.experiments.rows import Rows
+from onlinehash.experiments.rows import FEWEST, Rows
 
 #: The roles of the sets that stand for the paper's four.
 FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
@@ -30,8 +30,6 @@ FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
 QUANTILE = 0.975
 #: A difference of this share is "little": what counts as no change.
 LITTLE = 0.05
-#: Runs that a mean needs at least.
-FEWEST = 3
 #: What is apart by less is equal: sums of the same numbers may differ in their last digits.
 ROUNDING = 1e-9
 
@@ -53,9 +51,13 @@ class Level:
         return f"{self.mean:.3f} ± {self.spread:.3f}"
 
     def __sub__(self, other: Level) -> Level:
-        """The difference: run by run where the seeds are the same, else of the means (its error is its spread, too)."""
-        if self.runs and self.runs.keys() == other.runs.keys():
-            return _of_runs({seed: value - other.runs[seed] for seed, value in self.runs.items()})
+        """The difference: run by run over the seeds in common where these are enough, else of the means.
+
+        Then its error is its spread, too.
+        """
+        differences = {seed: value - other.runs[seed] for seed, value in self.runs.items() if seed in other.runs}
+        if len(differences) >= FEWEST:
+            return _of_runs(differences)
         error = math.hypot(self.error, other.error)
         return Level(self.mean - other.mean, error, error, self.freedom + other.freedom)
 
@@ -70,17 +72,13 @@ class Level:
         within = max(stdtrit(self.freedom, QUANTILE) * self.error, ROUNDING)
         return int(np.sign(self.mean)) if abs(self.mean) > within else 0
 
-    def is_small(self, limit: float) -> bool:
-        """Of a difference: within a limit, or not apart from zero while its standard error is within the limit?"""
-        return abs(self.mean) <= limit or (self.sign == 0 and self.error <= limit)
-
     def above(self, other: Level) -> bool:
         """Whether it is higher by more than the 95 % interval."""
         return (self - other).sign > 0
 
     def near(self, other: Level, share: float) -> bool:
-        """Apart by no more than this share of the larger; or not apart, with a standard error of no more than that?"""
-        return (self - other).is_small(share * max(abs(self.mean), abs(other.mean)))
+        """Apart by no more than this share of the larger?"""
+        return abs((self - other).mean) <= share * max(abs(self.mean), abs(other.mean))
 
     def at_most(self, other: Level) -> bool:
         """Whether it is not higher: lower, or close."""

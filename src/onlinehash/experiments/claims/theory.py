@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.experiments.claims.costs import STRAIGHT, cost_told, straightness
-from onlinehash.experiments.claims.levels import FEWEST, grid_of, level, level_of, on_one_set, over_sets
+from onlinehash.experiments.claims.levels import grid_of, level, level_of, on_one_set, over_sets
 from onlinehash.experiments.claims.times import PAPERS_SET
 from onlinehash.experiments.claims.verdicts import (
     Claim,
@@ -24,7 +24,7 @@ from onlinehash.experiments.claims.verdicts import (
     together,
     word,
 )
-from onlinehash.experiments.rows import Rows
+from onlinehash.experiments.rows import FEWEST, Rows
 
 #: "Grows strongly": so many times the loss of the best C. A rate below LATE of what it was at first has come to rest.
 STRONGLY, LATE = 2.0, 0.01

@@ -253,7 +253,7 @@ def test_the_map(otherwise, tmp_path):
     first, all_claims, reading = (
         (index.parent / f"{name}.md").read_text("utf-8") for name in ("index", "claims", "reading-linear")
     )
-    assert "- Stand-ins on all sets: *LEGO, linear* for LEGO, *MLH, linear* for MLH" in reading
+    assert "- Stand-ins on all sets: *LEGO, linear* for LEGO; *MLH, linear* for MLH" in reading
     assert "(../figures/claims.svg)" in first
     assert "[Rivals without the kernel](reading-linear.md)" in first
     places = re.findall(r"^\| \[\d+\]\(claims\.md#([^)]+)\) \|", first, flags=re.MULTILINE)

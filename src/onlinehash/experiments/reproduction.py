@@ -206,7 +206,7 @@ def _reading(other: ReadOtherwise) -> Iterator[str]:
 
 def _stand_ins(rows: Rows) -> Iterator[str]:
     """Who ran in the place of others: set by set, where that differs."""
-    told = {data: ", ".join(_instead(rows.of(data=data))) or "nobody" for data in rows.distinct("data")}
+    told = {data: "; ".join(_instead(rows.of(data=data))) or "nobody" for data in rows.distinct("data")}
     if len({*told.values()}) == 1:
         told = {"all sets": next(iter(told.values()))}
     if {*told.values()} != {"nobody"}:
@@ -219,8 +219,8 @@ def _instead(rows: Rows) -> Iterator[str]:
     for line in rows.distinct("line"):
         places = {row.value: row.cell.who for row in rows.of(line=line)}
         for who in dict.fromkeys(who for who in places.values() if who != line):
-            some = [value for value, one in places.items() if one == who]
-            where = "" if len(some) == len(places) else f" at {' and '.join(map(str, some))}"
+            some = ", ".join(str(value) for value, one in places.items() if one == who)
+            where = "" if {*places.values()} == {who} else f" at {' and '.join(some.rsplit(', ', 1))}"
             yield f"*{who}* for {line}{where}"
 
 

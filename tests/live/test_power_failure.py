@@ -30,7 +30,7 @@ from tests.live.test_crash import Expected, verify
 from tests.support import mostly_long, state_bytes, thorough
 
 #: States of each program, half of them in either order; there are four programs, two of them every day.
-N_STATES = thorough(25, 500)
+N_STATES = thorough(24, 500)
 N_CALLS = thorough(30, 120)
 
 PROGRAMS = {

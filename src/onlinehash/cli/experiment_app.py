@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,6 +34,13 @@ Others = Annotated[
         show_default=False,
     ),
 ]
+
+
+def names(help: str) -> Any:
+    """An option that may be given several times, with a name each."""
+    return typer.Option(metavar="NAME", help=help, show_default=False)
+
+
 Results = Annotated[str, typer.Option(help="The folder of raw results.")]
 Kept = Annotated[str, typer.Option(help="The folder of kept results.")]
 
@@ -57,22 +64,14 @@ def run(
     data: Data = None,
     method: Others = None,
     reading: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Run them under this reading of the paper instead, or under all.",
-            show_default=False,
-        ),
+        list[str] | None, names("Run them under this reading of the paper instead, or under all.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a smaller, faster version for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
     ] = None,
-    again: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A method to run again even if its results exist.", show_default=False),
-    ] = None,
+    again: Annotated[list[str] | None, names("A method to run again even if its results exist.")] = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> int:
@@ -105,10 +104,7 @@ def table(
     plans: Plans,
     method: Others = None,
     reading: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Show them under this reading of the paper instead, or under all.", show_default=False
-        ),
+        list[str] | None, names("Show them under this reading of the paper instead, or under all.")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="What to show, such as precision@10.", show_default="what the figure shows")
@@ -126,12 +122,7 @@ def table(
 @app.command()
 def claims(
     reading: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Judge those that this reading of the paper may turn under it, or under all.",
-            show_default=False,
-        ),
+        list[str] | None, names("Judge those that this reading of the paper may turn under it, or under all.")
     ] = None,
     results: Kept = KEPT,
     as_json: Json = False,

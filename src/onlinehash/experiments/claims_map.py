@@ -96,8 +96,9 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
     plt = load_matplotlib()
     columns = ["as planned", *(other.reading.title for other in others)]
     numbered = [(f"{number}. {claim.text}", claim) for number, claim in enumerate(claims, 1)]
-    rows = [(_wrapped(text), claim) for text, claim in numbered if any(other.verdict(claim) for other in others)]
-    alone = [(text, claim) for text, claim in numbered if not any(other.verdict(claim) for other in others)]
+    again = reread(claims, others)
+    rows = [(_wrapped(text), claim) for text, claim in numbered if claim in again]
+    alone = [(text, claim) for text, claim in numbered if claim not in again]
     height = TOP + sum(_height(text) for text, _ in rows) + (1.5 + len(alone)) * _height("")
     size = max(LEAST_WIDTH, LEFT + COLUMN * len(columns) + EDGE), height
     figure = plt.figure.Figure(figsize=size)

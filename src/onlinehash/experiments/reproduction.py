@@ -112,8 +112,11 @@ def _sets(plans_and_rows: Sequence[tuple[Plan, Rows]]) -> Iterator[str]:
 def _origin(plans_and_rows: Sequence[tuple[Plan, Rows]]) -> Iterator[str]:
     """How many seeds the numbers rest on, and which versions made them."""
     least = min((min(rows.seeds_of_places()) for _, rows in plans_and_rows), default=0)
-    runs = {row.cell.setting.name: row.result.facts for _, rows in plans_and_rows for row in rows}
+    results = {row.cell.setting.name: row.result for _, rows in plans_and_rows for row in rows}
+    runs = {name: result.facts for name, result in results.items()}
+    hours = sum(result.final.get("seconds", 0.0) for result in results.values()) / 3600
     yield f"The numbers of these pages come from {len(runs):,} runs, and none rests on fewer than {least} seeds."
+    yield f"Learning, without encoding and search, took {hours:.1f} hours of one core in all."
     for version, n in Counter(facts.get("version") for facts in runs.values()).most_common():
         yield f"{n:,} record version {version}." if version else f"{n:,} older ones record no version."
     kinds = Counter(_architecture(facts) for facts in runs.values())

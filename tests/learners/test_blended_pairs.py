@@ -12,8 +12,8 @@ import pytest
 from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
-from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows
-from tests.learners.test_smooth_pairs import BITS, D, stream
+from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows, note_repeats
+from tests.learners.test_smooth_pairs import BITS, D, learned, stream
 from tests.reference.blended_pairs import ReferenceBlendedPairs
 from tests.support import state_bytes, thorough
 
@@ -21,6 +21,11 @@ from tests.support import state_bytes, thorough
 def small(**settings: Any) -> BlendedPairHashing:
     defaults = {"n_bits": BITS, "chunk_size": 16, "centre": "none", "burn_in": 64, "random_state": 3}
     return BlendedPairHashing(**defaults | settings)
+
+
+def first_functions(learner: BlendedPairHashing) -> np.ndarray:
+    """W₀."""
+    return learner._first[:, :D].T
 
 
 def points(n: int, seed: int = 9) -> np.ndarray:
@@ -70,10 +75,10 @@ def test_pairs_learned_before_are_learned_again_from_the_new_beginning() -> None
     A, B, similar = stream(32)
     straight = small().partial_fit_pairs(A, B, similar)
     assert straight._points is None
-    reference = ReferenceBlendedPairs(straight._first, np.stack([A, B], axis=1).reshape(-1, D), 16)
+    reference = ReferenceBlendedPairs(first_functions(straight), np.stack([A, B], axis=1).reshape(-1, D), 16)
     for rows in (slice(0, 16), slice(16, 32)):
         reference.learn(A[rows], B[rows], similar[rows], np.ones(16))
-    np.testing.assert_allclose(straight._joined(), reference.W, atol=1e-8)
+    np.testing.assert_allclose(learned(straight), reference.W, atol=1e-8)
 
 
 def test_flush_begins_with_the_points_there_are() -> None:
@@ -152,7 +157,7 @@ def test_against_the_slow_version(marks: int, turned: bool) -> None:
         A[::2], B[::2] = B[::2], A[::2].copy()
     weights = np.random.default_rng(1).choice([0.3, 1.0, 4.0], n)
     learner = small().observe(X)
-    reference = ReferenceBlendedPairs(learner._first, X, 16)
+    reference = ReferenceBlendedPairs(first_functions(learner), X, 16)
     start = 0
     while start < n:
         stop = min([start + 16, n, *(end for end in ends if end > start)])
@@ -161,7 +166,7 @@ def test_against_the_slow_version(marks: int, turned: bool) -> None:
         if stop - start < 16:
             learner.flush()
         reference.learn(A[rows], B[rows], similar[rows], weights[rows])
-        np.testing.assert_allclose(learner._joined(), reference.W, atol=1e-8)
+        np.testing.assert_allclose(learned(learner), reference.W, atol=1e-8)
         start = stop
     assert learner.blend_ == pytest.approx(reference.blend(), abs=1e-9)
     V = reference.W0 + learner.blend_ * (reference.W - reference.W0)
@@ -239,12 +244,12 @@ def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
     learner = small(chunk_size=8).observe(points(64))
     keys = np.empty((2, 8))
     load_unit_rows(A, B, learner._pattern, np.empty((16, D)), keys.reshape(-1))
-    times, is_new, same, most = learner._repeats(keys)
+    times, is_new, same, most = note_repeats(keys, learner._keys)
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     np.testing.assert_array_equal(same, [0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 14, 7])
     assert is_new.all()
     assert most == 6
-    times, is_new, _, _ = learner._repeats(keys[::-1].copy())  # the same pairs the other way round
+    times, is_new, _, _ = note_repeats(keys[::-1].copy(), learner._keys)  # the same pairs the other way round
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     assert not is_new.any()
 
@@ -342,7 +347,7 @@ def test_pairs_without_a_common_point_are_learned_as_ever() -> None:
     without._infers = False
     for one in (learner, without):
         one.partial_fit_pairs(A, B, similar)
-    np.testing.assert_array_equal(learner._joined(), without._joined())
+    np.testing.assert_array_equal(learned(learner), learned(without))
 
 
 def test_a_state_from_before_inference_goes_on_without() -> None:
@@ -394,7 +399,7 @@ def test_the_slow_version_learns_what_groups_tell_alike() -> None:
         return found
 
     learner._told_by_groups = noted  # type: ignore[method-assign]
-    reference = ReferenceBlendedPairs(learner._first, X, 16)
+    reference = ReferenceBlendedPairs(first_functions(learner), X, 16)
     rng = np.random.default_rng(2)
     for _ in range(18):
         i, j = rng.integers(0, 64, 4).repeat(4), rng.integers(0, 64, 16)
@@ -403,7 +408,7 @@ def test_the_slow_version_learns_what_groups_tell_alike() -> None:
         learner.partial_fit_pairs(X[i], X[j], y[i] == y[j])
         reference.learn(X[i], X[j], y[i] == y[j], np.ones(16), told[0] if told else ())
     assert len(told[0]) > 8
-    np.testing.assert_allclose(learner._joined(), reference.W, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(learned(learner), reference.W, rtol=1e-6, atol=1e-9)
     assert learner.blend_ == pytest.approx(reference.blend(), rel=1e-6)
 
 
@@ -428,8 +433,8 @@ def test_a_state_from_before_groups_goes_on_without() -> None:
     for one in (old, new, without):
         one.partial_fit_pairs(X[i], X[j], y[i] == y[j])
     assert state_bytes(old) == state_bytes(without)
-    np.testing.assert_array_equal(old._joined(), without._joined())
-    assert (old._joined() != new._joined()).any()
+    np.testing.assert_array_equal(learned(old), learned(without))
+    assert (learned(old) != learned(new)).any()
 
 
 # ------------------------------------------------------------------ what the next pairs decide, further

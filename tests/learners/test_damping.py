@@ -37,16 +37,21 @@ def found(X: np.ndarray, looks: int = 4) -> Damping:
     return damping
 
 
+def wide(damping: Damping, G: np.ndarray) -> np.ndarray:
+    """Rows of G with their coordinates."""
+    rows = damping.widened(G)
+    damping.complete(rows)
+    return rows
+
+
 def squared(damping: Damping, G: np.ndarray) -> np.ndarray:
-    """P² G, which is how far a step goes against G."""
-    W = np.zeros_like(G)
-    damping.descend(W, G, np.ones(G.shape[1]), 1.0)
-    return -W
+    """P² g of each row g, which is how far a step goes against it."""
+    return damping.factor * damping.joined(damping.signs * wide(damping, G))
 
 
 def lengths(damping: Damping, G: np.ndarray) -> np.ndarray:
-    """|P g|² of each column g."""
-    return damping.shortened((G * G).sum(axis=0), damping.along(G))
+    """|P g|² of each row g."""
+    return damping.factor * (damping.signs * wide(damping, G) ** 2).sum(axis=1)
 
 
 def second_moments(damping: Damping) -> np.ndarray:
@@ -82,23 +87,20 @@ def test_against_all_eigenvectors_where_it_keeps_all(d: int, n: int) -> None:
 @pytest.mark.parametrize("d", [5, 40, 100])
 def test_its_three_products_are_of_one_matrix(d: int) -> None:
     damping = found(rows(300, np.geomspace(1, 1e-2, d)), looks=1)
-    G = np.random.default_rng(1).standard_normal((d, 6))
+    G = np.random.default_rng(1).standard_normal((6, d))
     np.testing.assert_allclose(damping.once(damping.once(G)), squared(damping, G), atol=1e-12 * np.abs(G).max() * d)
-    np.testing.assert_allclose(lengths(damping, G), (damping.once(G) ** 2).sum(axis=0), rtol=1e-10)
-    np.testing.assert_allclose(lengths(damping, G), np.einsum("dk,dk->k", G, squared(damping, G)), rtol=1e-10)
+    np.testing.assert_allclose(lengths(damping, G), (damping.once(G) ** 2).sum(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(lengths(damping, G), np.einsum("kd,kd->k", G, squared(damping, G)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("d", [5, 40, 100])
-def test_what_is_taken_back_is_what_damping_leaves_out(d: int) -> None:
+def test_a_wide_function_has_the_product_of_what_it_stands_for(d: int) -> None:
     damping, rng = found(rows(300, np.geomspace(1, 1e-2, d)), looks=1), np.random.default_rng(1)
-    W, M = rng.standard_normal((2, d, 6))
-    V, sizes = W.copy(), rng.uniform(size=6)
-    R = np.zeros_like(damping.along(V))
-    for keep in (1.0, 0.9, 0.99):
-        damping.descend(W, M, sizes / damping.get_state()["q0"], keep)
-        V = keep * (V - M * sizes)
-        damping.take_back(R, damping.along(M), sizes, keep)
-    np.testing.assert_allclose(V + damping.of_coordinates(R), W, atol=1e-12)
+    X, W = wide(damping, rng.standard_normal((7, d))), damping.zeros(6)
+    W[:] = rng.standard_normal(W.shape)
+    W[:, d : -N_DIRECTIONS if d > N_DIRECTIONS else 16] = 0  # between the two parts there is nothing
+    np.testing.assert_allclose(X @ W.T, X[:, :d] @ damping.joined(W).T, atol=1e-12)
+    assert as_bytes(damping.of_parts(*damping.parts(X))) == as_bytes(X)
 
 
 @pytest.mark.parametrize("looks", [1, 4])
@@ -107,20 +109,20 @@ def test_what_is_taken_back_is_what_damping_leaves_out(d: int) -> None:
 def test_points_have_unit_length_on_average(d: int, scale: float, looks: int) -> None:
     """Even where directions are not yet found exactly."""
     X = scale * rows(200, np.geomspace(1, 1e-2, d))
-    assert np.mean(np.sum(found(X, looks).once(X.T) ** 2, axis=0)) == pytest.approx(1, rel=1e-9)
+    assert np.mean(np.sum(found(X, looks).once(X) ** 2, axis=1)) == pytest.approx(1, rel=1e-9)
 
 
 def test_the_scale_of_points_does_not_matter() -> None:
     X = rows(400, gapped(50))
     one, other = found(X), found(1000 * X)
-    np.testing.assert_allclose(other.once(1000 * X.T), one.once(X.T), atol=1e-8)
+    np.testing.assert_allclose(other.once(1000 * X), one.once(X), atol=1e-8)
 
 
 def test_leading_directions_are_shortened_and_no_other() -> None:
     X = rows(2000, np.concatenate([[100.0], np.ones(59)]))
     damping = found(X)
     values, vectors = np.linalg.eigh(X.T @ X / len(X))
-    stretch = np.sqrt(lengths(damping, vectors[:, ::-1]))
+    stretch = np.sqrt(lengths(damping, vectors.T[::-1]))
     assert stretch[0] < 0.55 * stretch[1]
     assert stretch[1:].max() < 1.1 * stretch[1:].min()
     mean, rest = values.mean(), np.median(values)
@@ -182,12 +184,12 @@ def test_points_on_a_line() -> None:
     damping = found(X, looks=1)
     P2 = damped(X.T @ X / 100, N_DIRECTIONS)[1]
     np.testing.assert_allclose(squared(damping, np.eye(50)), P2, rtol=0, atol=1e-9 * np.abs(P2).max())
-    G = np.random.default_rng(1).standard_normal((50, 4))
+    G = np.random.default_rng(1).standard_normal((4, 50))
     assert (lengths(damping, G) > 0).all()
 
 
 def test_float32_stays() -> None:
-    X, G = rows(300, gapped(60)), np.random.default_rng(0).standard_normal((60, 3))
+    X, G = rows(300, gapped(60)), np.random.default_rng(0).standard_normal((3, 60))
     exact, single = found(X), Damping(60, np.random.default_rng(0), np.float32)
     single.enter(X.astype(np.float32))
     for loaded in (False, True):  # a state read back goes on in the same precision

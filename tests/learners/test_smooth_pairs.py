@@ -10,7 +10,8 @@ import pytest
 
 from onlinehash import LSH, OnlineHashing, SmoothPairHashing
 from onlinehash.learners.damping import WINDOW
-from onlinehash.learners.smooth_pairs import unit_rows
+from onlinehash.learners.smooth_kernels import pulls
+from onlinehash.learners.smooth_pairs import AGREE, DIFFER, SHARPNESS, unit_rows
 from tests.reference.smooth_pairs import ReferenceSmoothPairs, mean_loss
 from tests.support import as_bytes, state_bytes
 
@@ -44,7 +45,14 @@ def first_functions(seed: int = 3, d: int = D) -> np.ndarray:
 
 def learned(learner: SmoothPairHashing) -> np.ndarray:
     """W, published or not (a copy)."""
-    return learner._learning.copy()
+    return learner._damping.joined(learner._learning).T
+
+
+def pulled(
+    learner: SmoothPairHashing, F: np.ndarray, similar: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The loss of pairs, and its gradient by their projections."""
+    return pulls(F, similar, *learner._balanced(weights), AGREE, DIFFER, SHARPNESS)
 
 
 # ------------------------------------------------------------------ the slow version
@@ -123,7 +131,7 @@ def test_the_gradient_by_finite_differences(share: float) -> None:
     X = unit_rows(np.concatenate([A, B]))
     weights = np.random.default_rng(0).choice([0.0, 0.5, 2.0], 48)
     W = learned(learner)
-    _, G = learner._gradient(X, np.tanh(X @ W), similar, weights)
+    G = X.T @ pulled(learner, np.tanh(X @ W), similar, weights)[1]
     numeric = np.empty_like(W)
     for place in np.ndindex(*W.shape):
         step = np.zeros_like(W)
@@ -140,7 +148,7 @@ def test_the_loss_is_that_of_the_docstring() -> None:
     A, B, similar = stream(30)
     learner = small().partial_fit_pairs(A, B, similar)
     X, weights = unit_rows(np.concatenate([A, B])), np.random.default_rng(0).random(30)
-    loss, _ = learner._gradient(X, np.tanh(X @ learned(learner)), similar, weights)
+    loss, _ = pulled(learner, np.tanh(X @ learned(learner)), similar, weights)
     expected = mean_loss(learned(learner), X[:30], X[30:], similar, weights, learner._share[0])
     assert loss / 8 == pytest.approx(expected, rel=1e-12)
 
@@ -206,7 +214,7 @@ def test_points_have_unit_length_in_the_damped_coordinates(d: int) -> None:
     A, B = rng.standard_normal((2, 64, d)) * np.geomspace(1, 0.05, d)
     learner = small(chunk_size=64).partial_fit_pairs(A, B, np.arange(64) % 2 == 0)
     X = unit_rows(np.concatenate([A, B]))
-    assert np.mean(np.sum(learner._damping.once(X.T) ** 2, axis=0)) == pytest.approx(1, rel=1e-9)
+    assert np.mean(np.sum(learner._damping.once(X) ** 2, axis=1)) == pytest.approx(1, rel=1e-9)
 
 
 # ------------------------------------------------------------------ the share of similar pairs, and weights
@@ -280,7 +288,7 @@ def test_weights_scale_the_pull_of_a_pair() -> None:
     F = np.tanh(X @ learned(learner))
 
     def gradient(*weights: float) -> np.ndarray:
-        return np.asarray(learner._gradient(X, F, similar, np.array(weights + (0.0,) * (16 - len(weights))))[1])
+        return X.T @ pulled(learner, F, similar, np.array(weights + (0.0,) * (16 - len(weights))))[1]
 
     assert np.abs(gradient(1.0)).max() > 1e-4
     np.testing.assert_allclose(gradient(2.0), 2 * gradient(1.0), atol=1e-14)

@@ -39,34 +39,28 @@ from onlinehash.learners.damping import Damping
 from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
+    NO_KEY,
     add_pulls,
     blend_of,
     count_distances,
-    enter,
-    enter_and_move,
     inferred,
-    lengths_of_columns,
     load_unit_rows,
     note_repeats,
+    projections,
     pulls,
 )
 from onlinehash.learners.smooth_pairs import (
     AGREE,
-    DECAY,
     DIFFER,
-    FIRST_STEP,
-    LEAST_STEP,
     MANY_PAIRS,
-    MOMENTUM,
     OF_FLIPS,
-    OF_SQUARES,
     SHARPNESS,
-    STEADY,
     SmoothPairHashing,
     rms,
 )
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
+from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.threads import one_thread
 from onlinehash.types import State
 
@@ -76,14 +70,8 @@ FIRST_SCALE = 1.0
 #: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
 SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 
-#: Multiples of this, but for whole numbers, are a pattern without a period.
-GOLDEN = (math.sqrt(5) - 1) / 2
-
 #: The weight of a pair that groups tell, in marks.
 OF_GROUPS = 2.0
-
-#: What no point has as its key.
-NO_KEY = 1e300
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -158,10 +146,9 @@ class BlendedPairHashing(SmoothPairHashing):
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)
         self._points: Buffer | None = self._room()
-        self._pattern = np.modf(np.arange(1, n_inputs + 1) * GOLDEN)[0]
         self._begun_with = 0
         self._infers = self._has_groups = True  # files from before there was inference, or groups, go on without
-        self._start_from(self._learning)
+        self._start_from(self._learning[:, :n_inputs])
 
     def _room(self) -> Buffer:
         """For the points of the last beginning, and one more, which a pair may bring."""
@@ -169,23 +156,21 @@ class BlendedPairHashing(SmoothPairHashing):
         return Buffer(self._n_points + 1, {"X": point, "kind": ((), np.int8), "weight": ((), np.float64)})
 
     def _start_from(self, W: np.ndarray) -> None:
-        """Functions from which nothing has been learned yet."""
-        self._first = W.astype(self.dtype_)  # W₀
-        self._learning = self._first.copy()  # W = V + Q R: this is V, moved without damping,
-        self._back = np.zeros_like(self._damping.along(self._learning))  # and R, which takes the rest back
+        """Functions, a row each, from which nothing has been learned yet."""
+        self._first = pad_rows(W.astype(self.dtype_))  # W₀
+        self._learning = self._damping.widened(W)
         self._momentum = np.zeros_like(self._learning)
         self._squares = np.zeros(self.n_bits)
         self._surprise = Surprise()
         self._share = np.array([0.5, 2.0])
-        self._mean_weight = 1.0
+        self._mean_weight = np.ones(1)
         self._n_chunks = self._n_learned = self._directions_at = 0
         self._n_whole = 0.0  # chunks learned, where one that was ended early counts by its part
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._n_apart = 0.0  # pairs learned, where those that share a point count as one
         self._caution = 0.0
         self._blend = blend_of(SHARES, self._distances, self._caution)  # α
-        self._along = self._damping.along(self._momentum)
-        self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points learned last
+        self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
 
     # ------------------------------------------------------------------ the beginning
@@ -197,8 +182,7 @@ class BlendedPairHashing(SmoothPairHashing):
             self._points.put(X=rows, kind=np.zeros(len(rows)), weight=np.zeros(len(rows)))
             start += len(rows)
             if self._is_due():
-                with one_thread():
-                    updates.moved[start - 1] |= self._begin_from_points().any()
+                updates.moved[start - 1] |= self._begin_from_points().any()
 
     @property
     def _n_points(self) -> int:
@@ -238,13 +222,16 @@ class BlendedPairHashing(SmoothPairHashing):
                 self._points, self._begun_with = self._room(), 0
             return np.zeros(self.n_bits, np.bool_)
         n_iterations = N_ITERATIONS if self.n_bits <= LONG_CODE else OF_LONG_CODES
-        W = rotated_directions(kept.X, self.n_bits, n_iterations, np.random.default_rng([self._seed, 2]))
+        with one_thread():
+            W = rotated_directions(kept.X, self.n_bits, n_iterations, np.random.default_rng([self._seed, 2]))
+            scale = FIRST_SCALE / max(rms(X @ W), 1e-30)
         self._damping = damping
-        self._start_from(W * (FIRST_SCALE / max(rms(X @ W), 1e-30)))
+        self._start_from(W.T * scale)
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
         for start in range(0, len(A), self.chunk_size):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
-            points, keys = np.concatenate([X[a], X[b]]), np.stack([all_keys[a], all_keys[b]])
+            points, keys = self._damping.rows(2 * len(a)), np.stack([all_keys[a], all_keys[b]])
+            points[:, : self._n_inputs] = X[np.concatenate([a, b])]
             self._descend(points, keys, kept.kind[a] > 0, kept.weight[a])
         if is_last:
             self._points = None
@@ -261,7 +248,7 @@ class BlendedPairHashing(SmoothPairHashing):
             n_kept = 0
         if self._damping.has_directions and n_kept < len(chunk.A):
             n = len(chunk.A) - n_kept
-            X, keys = np.empty((2 * n, self._n_inputs), self.dtype_), np.empty((2, n))
+            X, keys = self._damping.rows(2 * n), np.empty((2, n))
             load_unit_rows(chunk.A[n_kept:], chunk.B[n_kept:], self._pattern, X, keys.reshape(-1))
             shown = self._descend(X, keys, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
             if shown is not None:
@@ -269,15 +256,14 @@ class BlendedPairHashing(SmoothPairHashing):
         return changed
 
     def _descend(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """Ask the pairs (first their points a, then their points b) for α, then learn them.
+        """Ask the pairs (first their points a, then their points b, as wide rows) for α, then learn them.
 
         Returns the projections that codes should show (before this step), or None where this chunk was not looked at.
         """
         if not weights.any():
             return None
-        weights = self._relative(weights)
-        self._follow(X, weights, similar)
-        times, is_new, same, most = self._repeats(keys)
+        weights = self._follow(X, weights, similar)
+        times, is_new, same, most = note_repeats(keys, self._keys)
         self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
         n, p, rows, alike = len(similar), float(self._share[0]), NO_ROWS, NO_PAIRS
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
@@ -287,11 +273,11 @@ class BlendedPairHashing(SmoothPairHashing):
             if self._groups.is_near:
                 self._groups.enter(keys, similar, weights, p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
-                X = np.concatenate([X, partners]) if len(rows) else X
-        along, shown = self._damping.coordinates(X), None
-        learned = X @ self._learning + along @ self._back
+                X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
+        self._damping.complete(X)
+        learned, shown = projections(self._learning, X), None
         if is_asked:
-            first, asked = X @ self._first, weights * is_new / times
+            first, asked = projections(self._first, X), weights * is_new / times
             if len(rows):
                 order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
                 of_groups = np.full(len(rows), asked.sum() / len(rows))
@@ -300,10 +286,9 @@ class BlendedPairHashing(SmoothPairHashing):
             else:
                 self._ask(n, first, learned, similar, asked)
             shown = (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
-        F, pull = np.tanh(learned), np.zeros_like(learned)
-        rare = math.sqrt((1 - p) / p)
-        weights = weights / (n * (p * rare + 1 - p))
-        loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
+        F = np.tanh(learned)
+        weights, rare = self._balanced(weights)
+        loss, pull = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS)
         if self._infers and most > 1:
             add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
         if len(rows):
@@ -312,18 +297,19 @@ class BlendedPairHashing(SmoothPairHashing):
             add_pulls(F, rows, partners, alike, weight, rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
-        n_whole = n if most == 1 else float((1 / np.sqrt(times)).sum())
-        self._advance(X.T @ pull, along.T @ pull, n_whole / self.chunk_size)
+        part = (n if most == 1 else float((1 / np.sqrt(times)).sum())) / self.chunk_size
+        self._n_whole += part
+        self._step(X, pull, part, part, self._n_whole)
         return shown
 
     def _told_by_groups(self, X: np.ndarray, keys: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of X to which groups give a partner, the partners, and whether they are similar."""
         if not self._groups.are_of_use:
-            return NO_ROWS, X[:0], NO_PAIRS
+            return NO_ROWS, self._groups.X[:0], NO_PAIRS
         n = np.arange(keys.shape[1])
         rows = n + len(n) * ((n + self._n_chunks) % 2)  # one point of each pair, from both sides in turn
         of_rows = keys.reshape(-1)[rows]
-        found, partners, alike = NO_ROWS, X[:0], NO_PAIRS
+        found, partners, alike = NO_ROWS, self._groups.X[:0], NO_PAIRS
         if self._groups.is_trusted:
             rng = np.random.default_rng([self._seed, 4, self._n_chunks])
             found, places, alike = self._groups.draw(of_rows, p, rng)
@@ -331,52 +317,14 @@ class BlendedPairHashing(SmoothPairHashing):
         self._groups.keep(of_rows, X, rows)
         return rows[found], partners, alike
 
-    def _find_directions(self) -> None:
-        self._learning, self._back = self._joined(), np.zeros_like(self._back)
-        super()._find_directions()
-        self._along = self._damping.along(self._momentum)
-
-    def _repeats(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """How many pairs share a point with each, which have none in common with the chunk learned before, the first
-        row of each point, and the largest number of pairs that share one."""
-        n = keys.shape[1]
-        times, is_new, same = np.empty(n), np.empty(n, np.bool_), np.empty(2 * n, np.int64)
-        most = note_repeats(keys, self._keys, times, is_new, same)
-        self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
-        return times, is_new, same, most
-
     def _ask(self, n: int, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade. n: how many
         of the pairs were given."""
         sooner = (1 - n / self._n_learned) ** 2  # what was learned last is better known from the last pairs
-        for kind, of_kind in enumerate((~similar, similar, similar)):
-            self._distances[:, kind] *= min(0.5 ** (weights @ of_kind / HALF_LIFE), sooner)
-        count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)
+        count_distances(first, learned, SHARES, similar, weights, HALF_LIFE, sooner, self._distances)
         # Marks on results, many to a query, say of its neighbours what random pairs hardly ever do: no caution then.
         self._caution = min(max(2 * self._n_apart / self._n_learned - 1, 0.0), 1.0)
         self._blend = blend_of(SHARES, self._distances, self._caution)
-
-    def _advance(self, G: np.ndarray, along: np.ndarray, part: float) -> None:
-        """Move W as `SmoothPairHashing` does, against G, of which `along` is QᵀG.
-
-        A chunk that was ended early counts by its part everywhere.
-        """
-        self._n_whole += part
-        keep = MOMENTUM**part
-        squares = np.empty(self.n_bits, self.dtype_)
-        lengths_of_columns(G, squares)
-        eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
-        sizes = self._damping.step_sizes(
-            squares,
-            along,
-            self._squares,
-            OF_SQUARES**part,
-            1 - OF_SQUARES**self._n_whole,
-            eta / (1 - MOMENTUM**self._n_whole),
-        )
-        enter_and_move(G, keep, self._momentum, self._learning, sizes, 1 - DECAY * eta)
-        enter(along, keep, self._along)  # Qᵀ of the momentum
-        self._damping.take_back(self._back, self._along, sizes, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 
@@ -386,25 +334,20 @@ class BlendedPairHashing(SmoothPairHashing):
         self._check_ready()
         return self._blend
 
-    def _publish(self, X: np.ndarray, projections: np.ndarray) -> np.ndarray:
+    def _publish(self, X: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs."""
-        self._note_flips(X, projections, OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT)
+        self._note_flips(X, wanted, OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT)
         return self._show(self._flip_rates > self.stale_share)
 
-    def _joined(self) -> np.ndarray:
-        """W."""
-        return np.asarray(self._learning + self._damping.of_coordinates(self._back))
-
     def _to_publish(self, columns: np.ndarray) -> np.ndarray:
-        first, learned = self._first[:, columns], self._joined()[:, columns]
+        first, learned = self._first[columns, : self._n_inputs], super()._to_publish(columns)
         return np.asarray(first + self.dtype_.type(self._blend) * (learned - first))
 
     def _settle(self, updates: Updates) -> None:
         """Begin from the points there are, if they are enough and twice as many as the last time; show all bits."""
         changed = np.zeros(self.n_bits, np.bool_)
         if self._points is not None and self._points.count >= max(2 * self._begun_with, FEWEST_POINTS):
-            with one_thread():
-                changed = self._begin_from_points()
+            changed = self._begin_from_points()
         super()._settle(updates)
         updates.flips[0] |= changed
         updates.n_moved[0] = np.count_nonzero(updates.flips[0])
@@ -413,9 +356,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _get_method_state(self) -> State:
         return super()._get_method_state() | {
-            "first": self._first,
-            "along": self._along,
-            "back": self._back,
+            "first": np.ascontiguousarray(self._first[:, : self._n_inputs].T),
             "distances": self._distances,
             "keys": self._keys,
             "n_whole": self._n_whole,
@@ -428,10 +369,8 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
-        self._first = like(state["first"], self._first, "first")
+        self._first = pad_rows(like(state["first"], self._first[:, : self._n_inputs].T, "first").T)
         self._distances = like(state["distances"], self._distances, "distances", 0)
-        self._along = like(state["along"], self._along, "along")
-        self._back = like(state.get("back", np.zeros_like(self._along)), self._back, "back")
         self._keys = like(state["keys"], self._keys, "keys")
         self._infers = bool(whole(state.get("infers", 0), "infers", 0, 1))
         self._has_groups = state.get("groups") is not None

@@ -6,6 +6,9 @@ ends a chunk early.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
+
 import numpy as np
 
 from onlinehash.learners.buffer import Buffer, Column, Rows
@@ -23,11 +26,14 @@ class ChunkLearner(LinearLearner):
 
     chunk_size: int
 
+    #: Whether a chunk is learned by BLAS, for which it must run on one thread; else a method sees to that itself.
+    _is_by_blas: ClassVar[bool] = True
+
     def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         """Learn the rows of a chunk (`A, B, similar, weights`, or `X, members`, or `X`): the columns that changed.
 
-        Features are centred. There are `chunk_size` rows, fewer after `flush`. BLAS runs on one thread here, so the
-        same rows always give the same result.
+        Features are centred. There are `chunk_size` rows, fewer after `flush`. BLAS runs on one thread here (unless the
+        method does without), so the same rows always give the same result.
         """
         raise NotImplementedError
 
@@ -58,7 +64,7 @@ class ChunkLearner(LinearLearner):
             self._chunk.put(A=A, B=B, similar=similar, weights=weights)
             return
         start = 0
-        with one_thread():  # once for all chunks
+        with self._one_thread():  # once for all chunks
             while start < len(A):
                 rows = slice(start, min(start + self._chunk.room, len(A)))
                 pairs = {"A": A[rows], "B": B[rows], "similar": similar[rows]}
@@ -95,12 +101,15 @@ class ChunkLearner(LinearLearner):
 
     def _learn_rows(self, rows: Rows, updates: Updates, t: int) -> None:
         """Learn the rows of a chunk, and record what they did in row t of `updates`."""
-        with one_thread():
+        with self._one_thread():
             changed = self._learn_chunk(rows)
         n_moved = np.count_nonzero(changed)
         updates.flips[t], updates.n_moved[t] = changed, n_moved
         updates.step[t] = self._step_of_chunk() if n_moved else 0.0
         updates.loss[t] += self._loss_of_chunk()
+
+    def _one_thread(self) -> AbstractContextManager[None]:
+        return one_thread() if self._is_by_blas else nullcontext()
 
     def _step_of_chunk(self) -> float:
         """How far the last chunk moved the functions, in the method's own measure; not zero."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import hashed
 
 KEY, OTHER, LABEL, LAST, LIKE = range(5)
 N_FREE, CLOCK = range(2)
@@ -31,6 +32,47 @@ NOBODY = np.iinfo(np.int64).min
 
 
 @njit(nogil=True, cache=True)
+def add_cosines(
+    X: np.ndarray,
+    d: int,
+    keys: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    half_life: float,
+    cosines: np.ndarray,
+) -> None:
+    """Cosines of marks called dissimilar, and of points that nobody paired, are added to `cosines`: for each kind their
+    sum, and the sum of their weights. Older ones fade with what was called dissimilar.
+
+    Points are the first d values of rows. Nobody paired a point a with the point b half of all marks away, if these are
+    on other points. Marks of a point on itself, and those without weight, say nothing.
+    """
+    n = similar.shape[0]
+    new = np.zeros((2, 2))
+    for t in range(n):
+        u = (t + n // 2) % n
+        if weights[t] <= 0 or keys[0, t] == keys[1, t]:
+            continue
+        if not similar[t]:
+            new[0, 0] += weights[t] * _dot(X[t, :d], X[n + t, :d])
+            new[0, 1] += weights[t]
+        is_mark = weights[u] > 0 and keys[0, u] != keys[1, u]
+        if is_mark and keys[0, t] != keys[0, u] and keys[1, t] != keys[1, u] and keys[0, t] != keys[1, u]:
+            new[1, 0] += _dot(X[t, :d], X[n + u, :d])
+            new[1, 1] += 1
+    cosines *= 0.5 ** (new[0, 1] / half_life)
+    cosines += new
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    total = a.dtype.type(0)
+    for i in range(a.shape[0]):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(nogil=True, cache=True)
 def find(table: np.ndarray, key: int) -> int:
     """The place of a point, or -1."""
     start = _first_place(table, key)
@@ -42,8 +84,7 @@ def find(table: np.ndarray, key: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _first_place(table: np.ndarray, key: int) -> int:
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / φ: its upper bits depend on all bits of the key
-    return int((mixed >> np.uint64(32)) % np.uint64(table.shape[1] // WAYS)) * WAYS
+    return hashed(key, table.shape[1] // WAYS) * WAYS
 
 
 @njit(nogil=True, cache=True)

@@ -22,6 +22,7 @@ from onlinehash.learners.group_kernels import (
     LABEL,
     N_FREE,
     NOBODY,
+    add_cosines,
     are_in_groups,
     draw,
     enter_marks,
@@ -86,17 +87,9 @@ class Groups:
     def look(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Marks on points of unit length, first all points a, then all points b, as are their keys, `(2, n)`.
 
-        Nobody paired a point a with the point b half of all marks away, if these are on other points. Marks of a point
-        on itself, and those without weight, say nothing.
+        Rows of X, here and elsewhere, may be longer than points are.
         """
-        n = len(similar)
-        weights, half = weights * (keys[0] != keys[1]), (np.arange(n) + n // 2) % n
-        differ, counts = weights * ~similar, weights > 0
-        unpaired = (keys != keys[:, half]).all(axis=0) & (keys[0] != keys[1, half]) & counts & counts[half]
-        cosines = np.stack([np.vecdot(X[:n], X[n:]), np.vecdot(X[:n], X[n:][half])])
-        weights = np.stack([differ, unpaired])
-        self._cosines *= 0.5 ** (differ.sum() / HALF_LIFE)
-        self._cosines += np.stack([(weights * cosines).sum(axis=1), weights.sum(axis=1)], axis=1)
+        add_cosines(X, self._n_inputs, keys, similar, weights, HALF_LIFE, self._cosines)
 
     @property
     def is_near(self) -> bool:
@@ -140,7 +133,7 @@ class Groups:
         wanted = np.empty(len(keys), np.bool_)
         are_in_groups(self._table, self._sizes, keys.view(np.int64), LEAST, wanted)
         places = (self._next + np.arange(np.count_nonzero(wanted))) % N_KEPT
-        self.X[places], self._kept[places] = X[rows[wanted]], keys.view(np.int64)[wanted]
+        self.X[places], self._kept[places] = X[rows[wanted], : self._n_inputs], keys.view(np.int64)[wanted]
         self._next = (self._next + len(places)) % N_KEPT
 
     # ------------------------------------------------------------------ state

@@ -67,7 +67,7 @@ def learn_chunk(
     for t in range(n):
         for k in range(r):
             pair[0, k], pair[1, k] = P[k, 2 * t], P[k, 2 * t + 1]
-        D = code_distance(pair, 0, 0, r)
+        D = code_distance(pair, 0, 1, 0, r)
         of.R[t] = similarity_loss(D, similar[t], alpha, b)
         if of.R[t] == 0.0 or of.caps[t] == 0.0:
             continue

@@ -190,7 +190,7 @@ def learn_some_models(
                         P[row, k] -= medians.values[k]
             nearest = 0
             for m in range(n_models):
-                D[m] = code_distance(P, q, m * r, r)
+                D[m] = code_distance(P, q, q + 1, m * r, r)
                 R[m] = similarity_loss(D[m], s, alpha, b)
                 if R[m] < R[nearest]:
                     nearest = m
@@ -258,11 +258,11 @@ def flips_needed(distance: int, s: int, alpha: int, b: float) -> int:
 
 
 @njit(nogil=True, cache=True)
-def code_distance(P: np.ndarray, q: int, first: int, r: int) -> int:
-    """D of the pair whose projections are rows q and q + 1 of P, in one model's r columns."""
+def code_distance(P: np.ndarray, i: int, j: int, first: int, r: int) -> int:
+    """D of the pair whose projections are rows i and j of P, in one model's r columns."""
     distance = 0
     for k in range(first, first + r):
-        distance += (P[q, k] >= 0) != (P[q + 1, k] >= 0)
+        distance += (P[i, k] >= 0) != (P[j, k] >= 0)
     return distance
 
 

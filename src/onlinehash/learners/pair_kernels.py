@@ -42,7 +42,7 @@ def scale_to_unit_length(W: np.ndarray, k: int) -> None:
 
 
 #: Pairs that `similarity_losses` projects together.
-_PAIRS = POINTS // 2
+_PAIRS = POINTS
 
 
 @njit(nogil=True, cache=True)
@@ -50,17 +50,17 @@ def similarity_losses(
     W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
     """R of each pair (row t of A with row t of B, not padded) under W."""
-    n_rows = 2 * min(_PAIRS, similar.shape[0])
-    X = np.zeros((n_rows, W.shape[1]), W.dtype)  # a few pairs at a time, their rows padded
-    P = np.empty((n_rows, W.shape[0]), W.dtype)
+    n_rows, needs_padding = min(_PAIRS, similar.shape[0]), A.shape[1] < W.shape[1]
+    X = np.zeros((n_rows if needs_padding else 0, W.shape[1]), W.dtype)
+    P = np.empty((2 * n_rows, W.shape[0]), W.dtype)
     for start in range(0, similar.shape[0], _PAIRS):
         n = min(_PAIRS, similar.shape[0] - start)
+        for side, rows in enumerate((A, B)):
+            of_side = np.ascontiguousarray(rows[start : start + n])
+            if needs_padding:
+                X[:n, : A.shape[1]] = of_side
+                of_side = X
+            row_dots(W, of_side, 0, n, P[side * n_rows :])
         for t in range(n):
-            for i in range(A.shape[1]):
-                X[2 * t, i] = A[start + t, i]
-            for i in range(A.shape[1]):
-                X[2 * t + 1, i] = B[start + t, i]
-        row_dots(W, X, 0, 2 * n, P)
-        for t in range(n):
-            distance = code_distance(P, 2 * t, 0, W.shape[0])
+            distance = code_distance(P, t, n_rows + t, 0, W.shape[0])
             losses[start + t] = similarity_loss(distance, similar[start + t], alpha, b)

@@ -1,7 +1,7 @@
 """The loops of smooth pair hashing that NumPy would make in many passes.
 
-Each works on one chunk as a whole, and a chunk holds the same pairs however the stream is cut. Products with matrices
-are left to BLAS.
+Each works on one chunk as a whole, and a chunk holds the same pairs however the stream is cut. Products are those of
+`numeric.dots`, which for matrices as small as these are twice as fast as BLAS.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
+from onlinehash.codes.words import popcount
+from onlinehash.numeric.dots import MIXED, mixed_rows, row_dots
 from onlinehash.numeric.kernels import njit
-from onlinehash.numeric.order import order_of
+from onlinehash.numeric.order import has_equal, order_of
 
 #: How `blend_of` weighs evidence: what it takes all of it times; the share of dissimilar pairs among those that similar
 #: ones should precede; and a share that is as good as none.
@@ -21,25 +23,82 @@ TRUST, OF_DIFFER, SURELY = 0.4, 0.2, 0.01
 #: without evidence that are counted with those that were asked.
 CAUTION, USUAL, UNKNOWN = 2.0, 1.5, 2.0
 
+#: What no point has as its key.
+NO_KEY = 1e300
+
 #: Pairs from which others are inferred together: time and memory grow with its square.
 BLOCK = 32
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
 def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndarray, keys: np.ndarray) -> None:
-    """Rows of A, then those of B, at unit length into X; a zero row stays. Keys: numbers by which the same row is known
-    again."""
+    """Rows of A, then those of B, at unit length into X, whose rows may be longer; a zero row stays. Keys: numbers by
+    which the same row is known again."""
+    d = A.shape[1]
     for n in range(X.shape[0]):
-        for i in range(X.shape[1]):
-            X[n, i] = A[n, i] if n < A.shape[0] else B[n - A.shape[0], i]
+        x = X[n, :d]
+        for i in range(d):
+            x[i] = A[n, i] if n < A.shape[0] else B[n - A.shape[0], i]
         total = X.dtype.type(0)
-        for i in range(X.shape[1]):
-            total += X[n, i] * X[n, i]
+        for i in range(d):
+            total += x[i] * x[i]
         if total > 0:
             scale = X.dtype.type(1 / math.sqrt(total))
-            for i in range(X.shape[1]):
-                X[n, i] *= scale
-        keys[n] = _key(X[n], pattern)
+            for i in range(d):
+                x[i] *= scale
+        keys[n] = _key(x, pattern)
+
+
+@njit(nogil=True, cache=True)
+def complete(X: np.ndarray, Q: np.ndarray, start: int) -> None:
+    """The products of rows of X with all rows of Q, which are shorter, into X from column `start` on."""
+    P = np.empty((X.shape[0], Q.shape[0]), X.dtype)
+    row_dots(Q, X, 0, X.shape[0], P)
+    X[:, start : start + Q.shape[0]] = P
+
+
+@njit(nogil=True, cache=True)
+def joined(W: np.ndarray, Q: np.ndarray, start: int) -> np.ndarray:
+    """Of rows of W, their beginning plus the rows of Q times their values from column `start` on."""
+    R, mix = np.ascontiguousarray(W[:, start : start + Q.shape[0]].T), np.empty((MIXED, Q.shape[1]), W.dtype)
+    out = W[:, : Q.shape[1]].copy()
+    k = 0
+    while k < W.shape[0]:
+        n = mixed_rows(R, k, Q, mix)
+        out[k : k + n] += mix[:n]
+        k += n
+    return out
+
+
+@njit(nogil=True, cache=True)
+def projections(W: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """X Wᵀ; rows of X may be longer."""
+    P = np.empty((X.shape[0], W.shape[0]), X.dtype)
+    row_dots(W, X, 0, X.shape[0], P)
+    return P
+
+
+@njit(nogil=True, cache=True)
+def weigh(
+    weights: np.ndarray, similar: np.ndarray, rate: float, window: float, mean: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """Weights in units of their running mean, which they enter at this rate, as similar pairs enter their share.
+
+    `share` is the share of similar pairs and the weight that it is the mean of, at most the window.
+    """
+    total = 0.0
+    for t in range(weights.shape[0]):
+        total += weights[t]
+    mean[0] = (1 - rate) * mean[0] + rate * (total / weights.shape[0])
+    relative, moved = weights / max(mean[0], 1e-300), 0.0
+    p, total = share[0], 0.0
+    for t in range(weights.shape[0]):
+        total += relative[t]
+        moved += relative[t] * ((1.0 if similar[t] else 0.0) - p)
+    share[1] = min(share[1] + total, window)
+    p += moved / max(share[1], total)
+    share[0] = min(max(p, 1 / window), 1 - 1 / window)  # even where all pairs are of one kind
+    return relative
 
 
 @njit(nogil=True, cache=True)
@@ -51,13 +110,14 @@ def pulls(
     agree: float,
     differ: float,
     sharpness: float,
-    pull: np.ndarray,
-) -> float:
-    """The gradient of the loss by the projections, but for a factor, into `pull`; returns the mean loss.
+) -> tuple[float, np.ndarray]:
+    """The mean loss, and its gradient by the projections but for a factor.
 
-    Rows of F = tanh(projections) are first the points a of all pairs, then their points b.
+    Rows of F = tanh(projections) are first the points a of all pairs, then their points b; others are in no pair.
     """
     n, r = similar.shape[0], F.shape[1]
+    pull = np.empty_like(F)
+    pull[2 * n :] = 0
     total = losses = 0.0
     for t in range(n):
         c = 0.0
@@ -73,7 +133,7 @@ def pulls(
             a, b = F[t, k], F[n + t, k]
             pull[t, k] = slope * b * (1 - a * a)
             pull[n + t, k] = slope * a * (1 - b * b)
-    return losses / total
+    return losses / total, pull
 
 
 @njit(nogil=True, cache=True)
@@ -106,17 +166,6 @@ def add_pulls(
 
 
 @njit(nogil=True, cache=True)
-def spread_pulls(F: np.ndarray, slopes: np.ndarray, pull: np.ndarray) -> None:
-    """`pull` as in `pulls`, where the slope of each pair is known, in the precision of F throughout."""
-    n, one = slopes.shape[0], F.dtype.type(1)
-    for t in range(n):
-        for k in range(F.shape[1]):
-            a, b = F[t, k], F[n + t, k]
-            pull[t, k] = slopes[t] * b * (one - a * a)
-            pull[n + t, k] = slopes[t] * a * (one - b * b)
-
-
-@njit(nogil=True, cache=True)
 def share_of_flips(F: np.ndarray, shown: np.ndarray, shares: np.ndarray) -> None:
     """The share of rows in which a column of F has another sign than that of `shown`."""
     shares[:] = 0
@@ -127,66 +176,52 @@ def share_of_flips(F: np.ndarray, shown: np.ndarray, shares: np.ndarray) -> None
 
 
 @njit(nogil=True, cache=True)
-def enter(G: np.ndarray, keep: float, M: np.ndarray) -> None:
-    """G enters its running mean M."""
-    new = M.dtype.type(1 - keep)
-    for i in range(G.shape[0]):
-        for k in range(G.shape[1]):
-            M[i, k] += new * (G[i, k] - M[i, k])
-
-
-@njit(nogil=True, cache=True)
-def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarray) -> None:
-    """G enters its running mean M; the squared length of each column of G."""
-    old, new = M.dtype.type(keep), M.dtype.type(1 - keep)
-    squares[:] = 0
-    for i in range(G.shape[0]):
-        for k in range(G.shape[1]):
-            M[i, k] = old * M[i, k] + new * G[i, k]
-            squares[k] += G[i, k] * G[i, k]
-
-
-@njit(nogil=True, cache=True)
-def lengths_of_columns(G: np.ndarray, squares: np.ndarray) -> None:
-    """The squared length of each column of G."""
-    squares[:] = 0
-    for i in range(G.shape[0]):
-        for k in range(G.shape[1]):
-            squares[k] += G[i, k] * G[i, k]
-
-
-@njit(nogil=True, cache=True)
-def enter_and_move(
-    G: np.ndarray, keep: float, M: np.ndarray, V: np.ndarray, sizes: np.ndarray, keep_of_V: float
+def descend(
+    pull: np.ndarray,
+    X: np.ndarray,
+    signs: np.ndarray,
+    factor: float,
+    keep: float,
+    keep_of_squares: float,
+    of_squares: float,
+    eta: float,
+    keep_of_W: float,
+    squares: np.ndarray,
+    M: np.ndarray,
+    W: np.ndarray,
 ) -> None:
-    """G enters its running mean M, then V = keep_of_V (V - M sizes), each column by its own size."""
-    new, factor = M.dtype.type(1 - keep), V.dtype.type(keep_of_V)
-    for i in range(G.shape[0]):
-        for k in range(G.shape[1]):
-            M[i, k] += new * (G[i, k] - M[i, k])
-            V[i, k] = factor * (V[i, k] - sizes[k] * M[i, k])
+    """Each function goes against the running mean M of its gradient, damped as `damping` says, one after the other.
+
+    Rows of X, M and W are wide. `pull` is the gradient by the projections, `keep` and `keep_of_squares` are for M and
+    for the running mean of |P g|², which is to be divided by `of_squares`; eta is the step, and W is shrunk after it.
+    """
+    G = np.empty((MIXED, X.shape[1]), X.dtype)
+    k = 0
+    while k < W.shape[0]:
+        n = mixed_rows(pull, k, X, G)
+        for i in range(n):
+            square = factor * max(_damped_square(G[i], signs), 0.0)
+            squares[k + i] = keep_of_squares * squares[k + i] + (1 - keep_of_squares) * square
+            size = factor * eta / max(math.sqrt(squares[k + i] / of_squares), 1e-30)
+            _move(G[i], signs, X.dtype.type(1 - keep), X.dtype.type(size), X.dtype.type(keep_of_W), M[k + i], W[k + i])
+        k += n
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _damped_square(g: np.ndarray, signs: np.ndarray) -> float:
+    total = g.dtype.type(0)
+    for i in range(g.shape[0]):
+        total += signs[i] * (g[i] * g[i])
+    return total
 
 
 @njit(nogil=True, cache=True)
-def step_sizes(
-    squares: np.ndarray, less: np.ndarray, q: float, keep: float, mean: np.ndarray, of_mean: float, eta: float
-) -> np.ndarray:
-    """q η / |P g| for each column; |P g|² = q (squares - less) enters its running mean, which is to be divided by
-    `of_mean`."""
-    sizes, of_all, zero = np.empty_like(squares), squares.dtype.type(q), squares.dtype.type(0)
-    for k in range(squares.shape[0]):
-        mean[k] = keep * mean[k] + (1 - keep) * max(of_all * (squares[k] - less[k]), zero)
-        sizes[k] = q * (eta / max(math.sqrt(mean[k] / of_mean), 1e-30))
-    return sizes
-
-
-@njit(nogil=True, cache=True)
-def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.ndarray, keep: float) -> None:
-    """W = keep (W - scale (q (M - damped))), column by column of its own scale."""
-    factor, of_all = W.dtype.type(keep), W.dtype.type(q)
-    for i in range(W.shape[0]):
-        for k in range(W.shape[1]):
-            W[i, k] = factor * (W[i, k] - scale[k] * (of_all * (M[i, k] - damped[i, k])))
+def _move(
+    g: np.ndarray, signs: np.ndarray, new: float, size: float, keep_of_w: float, m: np.ndarray, w: np.ndarray
+) -> None:
+    for i in range(g.shape[0]):
+        m[i] += new * (g[i] - m[i])
+        w[i] = keep_of_w * (w[i] - size * (signs[i] * m[i]))
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -198,18 +233,19 @@ def _key(row: np.ndarray, pattern: np.ndarray) -> float:
 
 
 @njit(nogil=True, cache=True)
-def note_repeats(
-    keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray, same: np.ndarray
-) -> float:
-    """How many pairs of the chunk have a pair's point a, or its b if they are more; and is neither in those before?
+def note_repeats(keys: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """How many pairs share a point with each, which have none in common with the chunk before, the first row of each
+    point, and the largest number of pairs that share one. The keys then take the place of those before.
 
-    `keys` and `before` are `(2, n)`: points a, points b. A point is the same on either side of a pair. `same` is the
-    first row of each point, where rows are first the points a, then the points b. Returns the largest of `times`.
+    `keys` and `before` are `(2, n)`: points a, points b; before may be more. A point is the same on either side of a
+    pair, and of a pair's two points the one that more pairs have counts. Rows are first the points a, then the b.
     """
-    times[:], is_new[:] = 1, True
-    n, all_keys = keys.shape[1], keys.ravel()
-    earlier, order = before.ravel(), order_of(all_keys)
-    earlier_order, place = order_of(earlier), 0
+    n, all_keys, earlier = keys.shape[1], keys.ravel(), before.copy().ravel()
+    times, is_new, same = np.ones(n), np.ones(n, np.bool_), np.arange(2 * n)
+    before[:, :n], before[:, n:] = keys, NO_KEY
+    if not has_equal(all_keys.view(np.int64), earlier.view(np.int64)):
+        return times, is_new, same, 1.0
+    order, earlier_order, place = order_of(all_keys), order_of(earlier), 0
     start = 0
     for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
         key = all_keys[order[start]]
@@ -226,10 +262,7 @@ def note_repeats(
             times[i % n] = max(times[i % n], n_pairs)
             is_new[i % n] &= not was_there
         start = stop
-    most = 1.0
-    for t in range(n):
-        most = max(most, times[t])
-    return most
+    return times, is_new, same, times.max()
 
 
 @njit(nogil=True, cache=True)
@@ -340,10 +373,13 @@ def count_distances(
     shares: np.ndarray,
     similar: np.ndarray,
     weights: np.ndarray,
+    half_life: float,
+    sooner: float,
     histograms: np.ndarray,
 ) -> None:
     """Hamming distances enter `histograms[share, kind]`, for codes that go each share of the way from the first to the
-    learned projections (rows as in `pulls`).
+    learned projections (rows as in `pulls`). Older ones fade: the weight of a pair halves with so many of its kind, or
+    `sooner`.
 
     Kinds: 0 dissimilar pairs, 1 similar pairs, 2 points a with points b about half a chunk later, which nobody paired:
     each a with up to 16 of them, and together they count as one.
@@ -351,11 +387,16 @@ def count_distances(
     n, r = similar.shape[0], first.shape[1]
     n_others = min(n // 2, 16)
     start = n // 2 - n_others // 2
-    bits = np.empty((2 * n, r), np.uint8)
+    of_kinds = np.zeros(2)
+    for t in range(n):
+        of_kinds[1 if similar[t] else 0] += weights[t]
+    for kind in range(3):  # others fade as similar pairs do
+        histograms[:, kind] *= min(0.5 ** (of_kinds[min(kind, 1)] / half_life), sooner)
+    bits = np.empty((2 * n, (r + 63) // 64), np.uint64)
     for i in range(shares.shape[0]):
         for t in range(2 * n):
-            for k in range(r):
-                bits[t, k] = first[t, k] + shares[i] * (learned[t, k] - first[t, k]) >= 0
+            for word in range(bits.shape[1]):
+                bits[t, word] = _signs(first[t], learned[t], first.dtype.type(shares[i]), 64 * word, min(64 * word + 64, r))
         for t in range(n):
             histograms[i, 1 if similar[t] else 0, _difference(bits[t], bits[n + t])] += weights[t]
             for u in range(start + t, start + t + n_others):
@@ -363,10 +404,19 @@ def count_distances(
 
 
 @njit(nogil=True, cache=True)
+def _signs(first: np.ndarray, learned: np.ndarray, share: float, start: int, stop: int) -> int:
+    """Columns `start` to `stop`, at most 64, as the bits of a word."""
+    word = np.uint64(0)
+    for k in range(start, stop):
+        word = word << np.uint64(1) | np.uint64(first[k] + share * (learned[k] - first[k]) >= 0)
+    return word
+
+
+@njit(nogil=True, cache=True)
 def _difference(a: np.ndarray, b: np.ndarray) -> int:
     distance = 0
-    for k in range(a.shape[0]):
-        distance += a[k] ^ b[k]
+    for word in range(a.shape[0]):
+        distance += popcount(a[word] ^ b[word])
     return distance
 
 

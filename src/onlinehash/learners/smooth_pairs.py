@@ -21,7 +21,6 @@ docs/reference/learners/pairs-compared.md has the figures, docs/explanation/smoo
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -34,9 +33,10 @@ from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.pair_kernels import similarity_losses
-from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
+from onlinehash.learners.smooth_kernels import descend, load_unit_rows, projections, pulls, share_of_flips, weigh
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
+from onlinehash.numeric.threads import one_thread
 from onlinehash.types import RandomState, State
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
@@ -54,6 +54,9 @@ FIRST_SCALE = 0.5
 
 #: Pairs after which only some chunks enter the second moments, which no longer change much; and one in how many.
 MANY_PAIRS, SOME = 2000, 8
+
+#: Multiples of this, but for whole numbers, are a pattern without a period.
+GOLDEN = (math.sqrt(5) - 1) / 2
 
 #: Directions are looked for at 1, 2, 4, ... times the first chunk, at most so many pairs apart.
 FARTHEST_APART = 32_768
@@ -95,6 +98,8 @@ class SmoothPairHashing(ChunkLearner):
 
     traits = Traits(learns_from="pairs", unit="chunk")
 
+    _is_by_blas = False  # its kernels are quicker
+
     #: After many pairs, one chunk in how many enters the second moments.
     _some = SOME
 
@@ -128,9 +133,10 @@ class SmoothPairHashing(ChunkLearner):
         first = rng.standard_normal((n_inputs, self.n_bits))
         self._lay_out(first[None])
         self._lay_out_chunk(n_inputs)
+        self._pattern = np.modf(np.arange(1, n_inputs + 1) * GOLDEN)[0]
         self._damping = Damping(n_inputs, rng, self.dtype_)
         self._surprise = Surprise()
-        self._learning = first.astype(self.dtype_)  # W
+        self._learning = self._damping.widened(first.T)  # W: wide functions, a row each (see `damping`)
         self._momentum = np.zeros_like(self._learning)  # m
         self._squares = np.zeros(self.n_bits)  # |P g|²
         self._flip_rates = np.zeros(self.n_bits)
@@ -138,7 +144,7 @@ class SmoothPairHashing(ChunkLearner):
         self._n_learned = 0
         self._directions_at = 0
         self._share = np.array([0.5, 2.0])  # p, and the weight of the pairs it is the mean of
-        self._mean_weight = 1.0
+        self._mean_weight = np.ones(1)
 
     # ------------------------------------------------------------------ a chunk
 
@@ -157,95 +163,92 @@ class SmoothPairHashing(ChunkLearner):
     def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
-        X, similar = unit_rows(np.concatenate([chunk.A, chunk.B])), chunk.similar > 0
-        weights = self._relative(chunk.weights)
-        self._follow(X, weights, similar)
+        n, similar = len(chunk.A), chunk.similar > 0
+        X = self._damping.rows(2 * n)
+        load_unit_rows(chunk.A, chunk.B, self._pattern, X, np.empty(2 * n))
+        weights = self._follow(X, chunk.weights, similar)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
-            self._learning = self._first_functions(X)
-        F = X @ self._learning
-        np.tanh(F, out=F)
-        loss, G = self._gradient(X, F, similar, weights)
+            self._learning = self._first_functions(X[:, : self._n_inputs])
+        self._damping.complete(X)
+        learned = projections(self._learning, X)
+        loss, pull = pulls(np.tanh(learned), similar, *self._balanced(weights), AGREE, DIFFER, SHARPNESS)
         self._n_chunks += 1
-        self._surprise.enter(loss, len(F) // 2)
-        self._step(G, len(F) / 2 / self.chunk_size)
-        return self._publish(X, F)
+        self._surprise.enter(loss, n)
+        self._step(X, pull, n / self.chunk_size, 1.0, self._n_chunks)
+        return self._publish(X, learned)
 
     def _first_functions(self, X: np.ndarray) -> np.ndarray:
         """Where learning begins: what was drawn at random, scaled to the first chunk."""
-        W = self._damping.once(self._learning)
-        return W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
+        with one_thread():
+            W = self._damping.once(self._learning[:, : self._n_inputs])
+            return self._damping.widened(W * (FIRST_SCALE / max(rms(X @ W.T), 1e-30)))
 
-    def _relative(self, weights: np.ndarray) -> np.ndarray:
-        """Sample weights in units of their running mean: twice the weight of all pairs is the same stream."""
+    def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> np.ndarray:
+        """What is known of the stream: its share of similar pairs, its second moments, its directions.
+
+        Returns the weights in units of their running mean: twice the weight of all pairs is the same stream.
+        """
         rate = min(max(len(weights) / min(self._n_learned + len(weights), WINDOW), 1e-3), 1.0)
-        self._mean_weight = (1 - rate) * self._mean_weight + rate * (float(np.add.reduce(weights)) / len(weights))
-        return np.asarray(weights / max(self._mean_weight, 1e-300))
-
-    def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
-        """What is known of the stream: its share of similar pairs, its second moments, its directions."""
-        total, (p, n) = float(np.add.reduce(weights)), self._share.tolist()
-        n = min(n + total, WINDOW)
-        p += float(weights @ (similar - p)) / max(n, total)
-        self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
+        weights = weigh(weights, similar, rate, WINDOW, self._mean_weight, self._share)
         if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
-            self._damping.enter(X)
+            self._damping.enter(X[:, : self._n_inputs])
         self._n_learned += len(weights)
         if self._n_learned >= self._directions_at or not self._damping.has_directions:
             self._find_directions()
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
+        return weights
 
     def _find_directions(self) -> None:
+        """W and m stay what they are, in other coordinates."""
+        W, M = self._damping.joined(self._learning), self._momentum[:, : self._n_inputs]
         self._damping.find_directions()
+        self._learning, self._momentum = self._damping.widened(W), self._damping.widened(M)
+        self._damping.complete(self._momentum)
 
-    def _gradient(self, X: np.ndarray, F: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> tuple[float, Any]:
-        """The mean loss of the pairs (first their points a, then their points b) times 8, and what W should go against.
-
-        The latter is the gradient but for a factor, which the step does not feel.
-        """
-        p = self._share[0]
+    def _balanced(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
+        """Weights in the unit of the gradient, and how many times as much similar pairs weigh."""
+        p = float(self._share[0])
         rare = math.sqrt((1 - p) / p)
-        F_a, F_b = F[: len(similar)], F[len(similar) :]
-        c = np.einsum("nk,nk->n", F_a, F_b).astype(np.float64) / self.n_bits
-        wrong = SHARPNESS * np.where(similar, AGREE - c, c - DIFFER)
-        kinds = np.where(similar, rare, 1.0)
-        loss = float((weights * kinds) @ np.logaddexp(0, wrong) / (weights @ kinds))
-        weights = weights * kinds / (len(c) * (p * rare + 1 - p))
-        slopes = (weights * np.where(similar, -1.0, 1.0) / (1 + np.exp(-wrong))).astype(self.dtype_)
-        pull = np.empty_like(F)
-        spread_pulls(F, slopes, pull)
-        return loss, X.T @ pull
+        return weights / (len(weights) * (p * rare + 1 - p)), rare
 
-    def _step(self, G: np.ndarray, part: float) -> None:
-        """Move W; a chunk that was ended early moves it by its part of a chunk."""
-        t, squares = self._n_chunks, np.empty(self.n_bits, self.dtype_)
-        enter_gradient(G, MOMENTUM, self._momentum, squares)
-        lengths = self._damping.shortened(squares, self._damping.along(G))
-        self._squares = OF_SQUARES * self._squares + (1 - OF_SQUARES) * lengths
-        lengths = np.sqrt(self._squares / (1 - OF_SQUARES**t))
+    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, of_means: float, t: float) -> None:
+        """Move W by a part of a step, with m and |·| of t chunks, into which this one enters as `of_means` of one."""
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
-        scale = eta / (1 - MOMENTUM**t) / np.maximum(lengths, 1e-30)
-        self._damping.descend(self._learning, self._momentum, scale, 1 - DECAY * eta)
+        descend(
+            pull,
+            X,
+            self._damping.signs,
+            self._damping.factor,
+            MOMENTUM**of_means,
+            OF_SQUARES**of_means,
+            1 - OF_SQUARES**t,
+            eta / (1 - MOMENTUM**t),
+            1 - DECAY * eta,
+            self._squares,
+            self._momentum,
+            self._learning,
+        )
 
     # ------------------------------------------------------------------ what codes show of it
 
-    def _publish(self, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+    def _publish(self, X: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs (before this chunk's step); all, the first time."""
-        self._note_flips(X, F, OF_FLIPS)
+        self._note_flips(X, wanted, OF_FLIPS)
         return self._show((self._flip_rates > self.stale_share) | (self._n_chunks == 1))
 
-    def _note_flips(self, X: np.ndarray, projections: np.ndarray, keep: float) -> None:
+    def _note_flips(self, X: np.ndarray, wanted: np.ndarray, keep: float) -> None:
         """The share of points whose published bit has another sign than these projections enters its running mean."""
         flips = np.empty(self.n_bits)
-        share_of_flips(projections, X @ self._W[:, : self._n_inputs].T, flips)
+        share_of_flips(wanted, projections(self._W, X), flips)
         self._flip_rates = keep * self._flip_rates + (1 - keep) * flips
 
     def _show(self, columns: np.ndarray) -> np.ndarray:
         """Publish these columns; which of them differ."""
         if not columns.any():
             return columns
-        shown, functions = self._W[:, : self._n_inputs], self._to_publish(columns).T
+        shown, functions = self._W[:, : self._n_inputs], self._to_publish(columns)
         differ = (shown[columns] != functions).any(axis=1)
         shown[columns] = functions
         self._flip_rates[columns] = 0.0
@@ -254,8 +257,8 @@ class SmoothPairHashing(ChunkLearner):
         return changed
 
     def _to_publish(self, columns: np.ndarray) -> np.ndarray:
-        """The functions that these columns should show now, `(n_inputs, n)`."""
-        return self._learning[:, columns]
+        """The functions that these columns should show now, a row each."""
+        return self._damping.joined(self._learning[columns])
 
     def _settle(self, updates: Updates) -> None:
         if self._n_chunks:
@@ -266,13 +269,17 @@ class SmoothPairHashing(ChunkLearner):
     # ------------------------------------------------------------------ state
 
     def _get_method_state(self) -> State:
+        learning, back = self._damping.parts(self._learning)
+        momentum, along = self._damping.parts(self._momentum)
         return super()._get_method_state() | {
-            "learning": self._learning,
-            "momentum": self._momentum,
+            "learning": learning,
+            "back": back,
+            "momentum": momentum,
+            "along": along,
             "squares": self._squares,
             "flip_rates": self._flip_rates,
             "share": self._share,
-            "mean_weight": self._mean_weight,
+            "mean_weight": float(self._mean_weight[0]),
             "counts": [self._n_chunks, self._n_learned, self._directions_at],
             "damping": self._damping.get_state(),
             "surprise": self._surprise.get_state(),
@@ -280,17 +287,26 @@ class SmoothPairHashing(ChunkLearner):
 
     def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
-        for name in ("learning", "momentum", "share"):
-            setattr(self, f"_{name}", like(state[name], getattr(self, f"_{name}"), name))
+        self._share = like(state["share"], self._share, "share")
         self._squares = like(state["squares"], self._squares, "squares", 0)
         self._flip_rates = like(state["flip_rates"], self._flip_rates, "flip_rates", 0)
         counts = (whole(count, "a count") for count in listed(state["counts"], "counts", 3))
         self._n_chunks, self._n_learned, self._directions_at = counts
         self._damping.set_state(state["damping"])
+        self._learning = self._wide(state["learning"], state.get("back"), "learning")
+        self._momentum = self._wide(state["momentum"], state.get("along"), "momentum")
+        if "along" not in state:  # a file from before functions were wide
+            self._damping.complete(self._momentum)
         self._surprise.set_state(state["surprise"])
-        self._mean_weight = real(state["mean_weight"], "mean_weight", 0)
+        self._mean_weight[0] = real(state["mean_weight"], "mean_weight", 0)
         if not 0 < self._share[0] < 1 <= self._share[1]:
             raise FormatError("the share of similar pairs is not between 0 and 1, or of a weight below 1.")
+
+    def _wide(self, values: np.ndarray, coordinates: np.ndarray | None, name: str) -> np.ndarray:
+        """Wide rows from the columns of a state; without coordinates where it has none."""
+        of_values, of_coordinates = self._damping.parts(self._damping.zeros(self.n_bits))
+        values = like(values, of_values, name)
+        return self._damping.of_parts(values, like(of_coordinates if coordinates is None else coordinates, of_coordinates, name))
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
             if gather:
                 columns = [b.load(b.gep(rows_.data, [column])) for column in columns]
             w_rows = [line(W_, column, width) for column in columns]
-            x_rows = [line(X_, b.add(p_, const(j)), width) for j in range(n_x)]
+            x_rows = [line(X_, b.add(p_, const(j)), b.extract_value(X_.shape, 1)) for j in range(n_x)]
             sums = [[cgutils.alloca_once_value(b, ir.Constant(vector, None)) for _ in w_rows] for _ in x_rows]
             with cgutils.for_range(b, b.udiv(width, const(lanes))) as loop:
                 at = b.mul(loop.index, const(lanes))
@@ -108,6 +108,50 @@ def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
     return tile
 
 
+def _make_mix(n_rows: int, n_vectors: int) -> Any:
+    """An intrinsic for `out[i] = sum over n of C[n, k + i] X[n]`, i < n_rows, in so many vectors of columns from `at`.
+
+    All sums are held in registers; they are fused multiply-adds in the order of n.
+    """
+
+    @intrinsic
+    def mix(typingctx: Any, C: Any, k: Any, X: Any, at: Any, out: Any) -> Any:
+        def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+            vector, fma, bytes_ = _vectors_of(context, b, signature.args[2].dtype)
+            C_, X_, out_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 2, 4))
+            n, n_columns = (b.extract_value(C_.shape, axis) for axis in (0, 1))
+            width, k_, at_ = b.extract_value(X_.shape, 1), args[1], args[3]
+
+            def const(value: int) -> Any:
+                return ir.Constant(k_.type, value)
+
+            places = [b.add(at_, const(v * vector.count)) for v in range(n_vectors)]
+            sums = [[cgutils.alloca_once_value(b, ir.Constant(vector, None)) for _ in places] for _ in range(n_rows)]
+            with cgutils.for_range(b, n) as loop:
+                x_row = b.gep(X_.data, [b.mul(loop.index, width)])
+                xs = [_load(b, vector, x_row, place, bytes_) for place in places]
+                first = b.gep(C_.data, [b.add(b.mul(loop.index, n_columns), k_)])
+                for i, of_row in enumerate(sums):
+                    factor = _spread(b, vector, b.load(b.gep(first, [const(i)])))
+                    for x, total in zip(xs, of_row, strict=True):
+                        b.store(b.call(fma, [factor, x, b.load(total)]), total)
+            for i, of_row in enumerate(sums):
+                for place, total in zip(places, of_row, strict=True):
+                    target = b.gep(out_.data, [b.add(b.mul(const(i), width), place)])
+                    b.store(b.load(total), b.bitcast(target, vector.as_pointer()), align=bytes_)
+            return context.get_dummy_value()
+
+        return types.void(C, k, X, at, out), codegen
+
+    return mix
+
+
+def _spread(b: Any, vector: Any, value: Any) -> Any:
+    """A vector of one value."""
+    one = b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return _pick(b, one, one, [0] * vector.count)
+
+
 def _add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
     """W[k] += factor * X[p], by fused multiply-add."""
 
@@ -116,8 +160,7 @@ def _add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any
         W_, X_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 3))
         width = b.extract_value(W_.shape, 1)
         w_row, x_row = (b.gep(array.data, [b.mul(at, width)]) for array, at in ((W_, args[1]), (X_, args[4])))
-        spread = b.insert_element(ir.Constant(vector, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
-        spread = _pick(b, spread, spread, [0] * vector.count)
+        spread = _spread(b, vector, args[2])
         lanes = ir.Constant(width.type, vector.count)
         with cgutils.for_range(b, b.udiv(width, lanes)) as loop:
             at = b.mul(loop.index, lanes)
@@ -214,7 +257,10 @@ _one_tile, _one_pair, _one_one = (_make_tile(1, points, gather=True) for points 
 
 @njit(nogil=True, cache=True)
 def row_dots(W: np.ndarray, X: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
-    """out[p, k] = W[k] . X[p] for first <= p < stop and every row k of W; all C-contiguous, rows padded."""
+    """out[p, k] = W[k] . X[p] for first <= p < stop and every row k of W; all C-contiguous, rows padded.
+
+    Rows of X may be longer than those of W: what is beyond does not count.
+    """
     whole = W.shape[0] - W.shape[0] % TILE
     rest = np.empty(W.shape[0] - whole, np.int64)
     for i in range(rest.shape[0]):
@@ -260,3 +306,36 @@ def some_row_dots(W: np.ndarray, rows: np.ndarray, X: np.ndarray, first: int, st
         if p < stop:
             _one_one(W, rows, k, X, p, out)
         k += 1
+
+
+#: Columns of C, and vectors of X, that `mixed_rows` takes together.
+MIXED, _VECTORS = (8, 2) if _has_wide_registers() else (4, 1)
+
+_mix_all, _mix_last = (_make_mix(MIXED, vectors) for vectors in (_VECTORS, 1))
+_mix_one, _mix_one_last = (_make_mix(1, vectors) for vectors in (_VECTORS, 1))
+
+
+@njit(nogil=True, cache=True)
+def mixed_rows(C: np.ndarray, k: int, X: np.ndarray, out: np.ndarray) -> int:
+    """out[i] = sum over n of C[n, k + i] X[n], for as many columns of C as there are, at most `MIXED`: how many.
+
+    All C-contiguous, rows of X and out padded.
+    """
+    lanes, n_columns = ROW_MULTIPLE * 4 // X.itemsize, C.shape[1] - k
+    together = _VECTORS * lanes
+    at = 0
+    if n_columns >= MIXED:
+        while at + together <= X.shape[1]:
+            _mix_all(C, k, X, at, out)
+            at += together
+        while at < X.shape[1]:
+            _mix_last(C, k, X, at, out)
+            at += lanes
+        return MIXED
+    while at + together <= X.shape[1]:
+        _mix_one(C, k, X, at, out)
+        at += together
+    while at < X.shape[1]:
+        _mix_one_last(C, k, X, at, out)
+        at += lanes
+    return 1

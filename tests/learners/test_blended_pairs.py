@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
-from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows, note_repeats
 from tests.learners.test_smooth_pairs import BITS, D, learned, stream
@@ -370,7 +369,7 @@ def test_a_state_from_before_inference_goes_on_without() -> None:
 @pytest.fixture
 def always_near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups are looked for in all marks, though those of these tests are on any points."""
-    monkeypatch.setattr(Groups, "is_near", True)
+    monkeypatch.setattr("onlinehash.learners.groups.NEAR", -2)
 
 
 @pytest.mark.usefixtures("always_near")

@@ -52,7 +52,7 @@ def pulled(
     learner: SmoothPairHashing, F: np.ndarray, similar: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """The loss of pairs, and its gradient by their projections."""
-    return pulls(F, similar, *learner._balanced(weights), AGREE, DIFFER, SHARPNESS)
+    return pulls(F, similar, weights, learner._share[0], AGREE, DIFFER, SHARPNESS)
 
 
 # ------------------------------------------------------------------ the slow version

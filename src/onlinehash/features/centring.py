@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.io.format import MOST, like
-from onlinehash.numeric.dots import aligned_zeros, row_dots
+from onlinehash.numeric.dots import aligned_empty, aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
 from onlinehash.types import State
 
@@ -28,6 +28,10 @@ SLOWEST_MEDIAN_STEP = 0.005
 def longest(dtype: np.dtype) -> float:
     """The greatest value of a vector that passes the gate, and so of a mean of such: its square is finite."""
     return float(np.sqrt(np.finfo(dtype).max))
+
+
+#: From so many rows on, memory that begins at a cache line is worth the time to find it.
+MANY_ROWS = 16
 
 
 class Centring:
@@ -50,7 +54,8 @@ class Centring:
 
     def enter_pairs(self, A: np.ndarray, B: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both points of a pair enter the mean, then both are centred, pair by pair; `moved` hears which moved it."""
-        first, second = np.empty(A.shape, self.dtype), np.empty(B.shape, self.dtype)
+        empty = np.empty if len(A) < MANY_ROWS else aligned_empty
+        first, second = empty(A.shape, self.dtype), empty(B.shape, self.dtype)
         _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, first, second, moved)
         return first, second
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.buffer import Buffer, Rows
-from onlinehash.learners.damping import Damping
+from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
@@ -45,9 +45,9 @@ from onlinehash.learners.smooth_kernels import (
     count_distances,
     inferred,
     load_unit_rows,
-    note_repeats,
     projections,
     pulls,
+    take_in,
 )
 from onlinehash.learners.smooth_pairs import (
     AGREE,
@@ -211,8 +211,8 @@ class BlendedPairHashing(SmoothPairHashing):
         """Find W₀ from the points kept and learn the pairs among them again: the columns that changed."""
         assert self._points is not None
         kept, is_last = self._points.rows(), self._points.count >= self._n_points
-        X, all_keys = np.empty_like(kept.X), np.empty(len(kept.X))
-        load_unit_rows(kept.X, kept.X[:0], self._pattern, X, all_keys)
+        X = np.empty_like(kept.X)
+        load_unit_rows(kept.X, kept.X[:0], self._pattern, X, np.empty(len(X)))
         damping = Damping(self._n_inputs, np.random.default_rng([self._seed, 3]), self.dtype_)
         damping.enter(X)
         damping.find_directions()
@@ -230,42 +230,52 @@ class BlendedPairHashing(SmoothPairHashing):
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
         for start in range(0, len(A), self.chunk_size):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
-            points, keys = self._damping.rows(2 * len(a)), np.stack([all_keys[a], all_keys[b]])
-            points[:, : self._n_inputs] = X[np.concatenate([a, b])]
-            self._descend(points, keys, kept.kind[a] > 0, kept.weight[a])
+            self._descend(kept.X[a], kept.X[b], kept.kind[a] > 0, kept.weight[a])
         if is_last:
             self._points = None
         return self._show(np.ones(self.n_bits, np.bool_))
 
     # ------------------------------------------------------------------ a chunk
 
-    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
-        n_kept = self._keep(chunk)
-        changed = np.zeros(self.n_bits, np.bool_)
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray | None:
+        A, B, similar, weights = chunk.A, chunk.B, chunk.similar > 0, chunk.weights
+        n_kept, changed = self._keep(chunk), None
         if self._is_due():
             changed = self._begin_from_points()  # which learns what was kept
-        else:
-            n_kept = 0
-        if self._damping.has_directions and n_kept < len(chunk.A):
-            n = len(chunk.A) - n_kept
-            X, keys = self._damping.rows(2 * n), np.empty((2, n))
-            load_unit_rows(chunk.A[n_kept:], chunk.B[n_kept:], self._pattern, X, keys.reshape(-1))
-            shown = self._descend(X, keys, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
-            if shown is not None:
-                changed |= self._publish(X, shown)
+            A, B, similar, weights = A[n_kept:], B[n_kept:], similar[n_kept:], weights[n_kept:]
+        if self._damping.has_directions and len(A) and (shown := self._descend(A, B, similar, weights)) is not None:
+            published = self._publish(*shown)
+            changed = published if changed is None else changed | published
         return changed
 
-    def _descend(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """Ask the pairs (first their points a, then their points b, as wide rows) for α, then learn them.
+    def _descend(
+        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Ask the pairs for α, then learn them.
 
-        Returns the projections that codes should show (before this step), or None where this chunk was not looked at.
+        Returns their points, and the projections that codes should show (before this step), or None where this chunk
+        was not looked at.
         """
         if not weights.any():
             return None
-        weights = self._follow(X, weights, similar)
-        times, is_new, same, most = note_repeats(keys, self._keys)
-        self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
-        n, p, rows, alike = len(similar), float(self._share[0]), NO_ROWS, NO_PAIRS
+        n, rows, alike = len(A), NO_ROWS, NO_PAIRS
+        X = points = self._damping.rows(2 * n)
+        weights, keys, times, is_new, same, most = take_in(
+            A,
+            B,
+            similar,
+            weights,
+            self._rate(n),
+            WINDOW,
+            self._pattern,
+            self._keys,
+            self._mean_weight,
+            self._share,
+            X,
+        )
+        self._follow(X, n)
+        self._n_apart += n if most == 1 else float((1 / times).sum())
+        p = float(self._share[0])
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
         if self._has_groups:
             if is_asked:
@@ -274,8 +284,7 @@ class BlendedPairHashing(SmoothPairHashing):
                 self._groups.enter(keys, similar, weights, p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
                 X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
-        self._damping.complete(X)
-        learned, shown = projections(self._learning, X), None
+        learned, shown = self._damping.projections(self._learning, X), None
         if is_asked:
             first, asked = projections(self._first, X), weights * is_new / times
             if len(rows):
@@ -285,16 +294,15 @@ class BlendedPairHashing(SmoothPairHashing):
                 self._ask(n, first[order], learned[order], np.concatenate([similar, alike]), asked)
             else:
                 self._ask(n, first, learned, similar, asked)
-            shown = (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
+            shown = points, (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
         F = np.tanh(learned)
-        weights, rare = self._balanced(weights)
-        loss, pull = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS)
+        loss, pull = pulls(F, similar, weights, p, AGREE, DIFFER, SHARPNESS)
         if self._infers and most > 1:
-            add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
+            add_pulls(F, *inferred(same, similar, weights, p), n, p, AGREE, DIFFER, SHARPNESS, pull)
         if len(rows):
             weight = np.full(len(rows), OF_GROUPS * weights.mean())
             partners = np.arange(2 * n, len(X))
-            add_pulls(F, rows, partners, alike, weight, rare, AGREE, DIFFER, SHARPNESS, pull)
+            add_pulls(F, rows, partners, alike, weight, n, p, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
         part = (n if most == 1 else float((1 / np.sqrt(times)).sum())) / self.chunk_size

@@ -29,8 +29,9 @@ class ChunkLearner(LinearLearner):
     #: Whether a chunk is learned by BLAS, for which it must run on one thread; else a method sees to that itself.
     _is_by_blas: ClassVar[bool] = True
 
-    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
-        """Learn the rows of a chunk (`A, B, similar, weights`, or `X, members`, or `X`): the columns that changed.
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray | None:
+        """Learn the rows of a chunk (`A, B, similar, weights`, or `X, members`, or `X`): the columns that changed, None
+        if there are none.
 
         Features are centred. There are `chunk_size` rows, fewer after `flush`. BLAS runs on one thread here (unless the
         method does without), so the same rows always give the same result.
@@ -103,9 +104,8 @@ class ChunkLearner(LinearLearner):
         """Learn the rows of a chunk, and record what they did in row t of `updates`."""
         with self._one_thread():
             changed = self._learn_chunk(rows)
-        n_moved = np.count_nonzero(changed)
-        updates.flips[t], updates.n_moved[t] = changed, n_moved
-        updates.step[t] = self._step_of_chunk() if n_moved else 0.0
+        if changed is not None and (n_moved := np.count_nonzero(changed)):
+            updates.flips[t], updates.n_moved[t], updates.step[t] = changed, n_moved, self._step_of_chunk()
         updates.loss[t] += self._loss_of_chunk()
 
     def _one_thread(self) -> AbstractContextManager[None]:

@@ -54,7 +54,7 @@ class Groups:
     """What marks on recurring points say of others.
 
     look(X, keys, similar, weights)    are marks on near points?
-    is_near                            what was found
+    is_near                            what was found: whether marks of late are
     enter(keys, similar, weights, p)   marks, and the share of similar ones among all
     are_of_use                         whether there is a group to draw from, so that vectors should be kept
     is_trusted                         whether marks confirm what groups tell
@@ -65,6 +65,7 @@ class Groups:
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
         self._cosines = np.zeros((2, 2))  # of dissimilar marks and of points nobody paired: sums, and sums of weights
+        self.is_near = False
         self._clear()
 
     def _clear(self) -> None:
@@ -90,15 +91,15 @@ class Groups:
         Rows of X, here and elsewhere, may be longer than points are.
         """
         add_cosines(X, self._n_inputs, keys, similar, weights, HALF_LIFE, self._cosines)
+        self._judge()
 
-    @property
-    def is_near(self) -> bool:
-        """Whether marks of late are on near points; not as long as none was called dissimilar.
+    def _judge(self) -> None:
+        """Marks of late are not on near points as long as none was called dissimilar.
 
         Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
         """
         (near, n), (others, m) = self._cosines.tolist()
-        return bool(n > 0 and near / n - (others / m if m > 0 else 0) >= NEAR)
+        self.is_near = bool(n > 0 and near / n - (others / m if m > 0 else 0) >= NEAR)
 
     def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
         """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
@@ -157,6 +158,7 @@ class Groups:
         """Take over what `get_state` gave."""
         self._clear()
         self._cosines = like(state.get("cosines", np.zeros((2, 2))), self._cosines, "cosines", -MOST, MOST)
+        self._judge()
         self._inside = like(state["inside"], self._inside, "inside", 0, MOST)
         if state["points"] is None:
             return

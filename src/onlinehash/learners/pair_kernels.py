@@ -50,17 +50,15 @@ def similarity_losses(
     W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
     """R of each pair (row t of A with row t of B, not padded) under W."""
-    n_rows, needs_padding = min(_PAIRS, similar.shape[0]), A.shape[1] < W.shape[1]
-    X = np.zeros((n_rows if needs_padding else 0, W.shape[1]), W.dtype)
-    P = np.empty((2 * n_rows, W.shape[0]), W.dtype)
+    X = np.zeros((_PAIRS, W.shape[1]), W.dtype)  # rows of one side, padded
+    P = np.empty((2 * _PAIRS, W.shape[0]), W.dtype)
     for start in range(0, similar.shape[0], _PAIRS):
         n = min(_PAIRS, similar.shape[0] - start)
         for side, rows in enumerate((A, B)):
-            of_side = np.ascontiguousarray(rows[start : start + n])
-            if needs_padding:
-                X[:n, : A.shape[1]] = of_side
-                of_side = X
-            row_dots(W, of_side, 0, n, P[side * n_rows :])
+            for t in range(n):
+                for i in range(A.shape[1]):
+                    X[t, i] = rows[start + t, i]
+            row_dots(W, X, 0, n, P[side * _PAIRS :])
         for t in range(n):
-            distance = code_distance(P, t, n_rows + t, 0, W.shape[0])
+            distance = code_distance(P, t, _PAIRS + t, 0, W.shape[0])
             losses[start + t] = similarity_loss(distance, similar[start + t], alpha, b)

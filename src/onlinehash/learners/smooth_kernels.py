@@ -79,6 +79,13 @@ def projections(W: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
+def wide_projections(W: np.ndarray, Q: np.ndarray, start: int, X: np.ndarray) -> np.ndarray:
+    """`complete` rows, then their projections."""
+    complete(X, Q, start)
+    return projections(W, X)
+
+
+@njit(nogil=True, cache=True)
 def weigh(
     weights: np.ndarray, similar: np.ndarray, rate: float, window: float, mean: np.ndarray, share: np.ndarray
 ) -> np.ndarray:
@@ -106,16 +113,18 @@ def pulls(
     F: np.ndarray,
     similar: np.ndarray,
     weights: np.ndarray,
-    rare: float,
+    p: float,
     agree: float,
     differ: float,
     sharpness: float,
 ) -> tuple[float, np.ndarray]:
-    """The mean loss, and its gradient by the projections but for a factor.
+    """The mean loss of pairs, of which a share p is similar of late, and its gradient by the projections but for a
+    factor, which no step feels.
 
     Rows of F = tanh(projections) are first the points a of all pairs, then their points b; others are in no pair.
     """
     n, r = similar.shape[0], F.shape[1]
+    of_similar, of_others = _kinds(p, n)
     pull = np.empty_like(F)
     pull[2 * n :] = 0
     total = losses = 0.0
@@ -125,7 +134,7 @@ def pulls(
             c += F[t, k] * F[n + t, k]
         c /= r
         wrong = sharpness * (agree - c if similar[t] else c - differ)
-        weight = weights[t] * (rare if similar[t] else 1.0)
+        weight = weights[t] * (of_similar if similar[t] else of_others)
         total += weight
         losses += weight * (max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong))))  # softplus
         slope = F.dtype.type((-weight if similar[t] else weight) / (1.0 + math.exp(-wrong)))
@@ -137,20 +146,29 @@ def pulls(
 
 
 @njit(nogil=True, cache=True)
+def _kinds(p: float, n: int) -> tuple[float, float]:
+    """What a similar and a dissimilar one of n pairs weigh, where a share p is similar: together 1 on average."""
+    rare = math.sqrt((1 - p) / p)
+    of_others = 1 / (n * (p * rare + 1 - p))
+    return rare * of_others, of_others
+
+
+@njit(nogil=True, cache=True)
 def add_pulls(
     F: np.ndarray,
     left: np.ndarray,
     right: np.ndarray,
     similar: np.ndarray,
     weights: np.ndarray,
-    rare: float,
+    n: int,
+    p: float,
     agree: float,
     differ: float,
     sharpness: float,
     pull: np.ndarray,
 ) -> None:
-    """What `pulls` would find for pairs of these rows of F is added to `pull`."""
-    r = F.shape[1]
+    """What `pulls` would find for pairs of these rows of F, were they among its n, is added to `pull`."""
+    r, (of_similar, of_others) = F.shape[1], _kinds(p, n)
     for t in range(left.shape[0]):
         i, j = left[t], right[t]
         c = 0.0
@@ -158,7 +176,7 @@ def add_pulls(
             c += F[i, k] * F[j, k]
         c /= r
         wrong = sharpness * (agree - c if similar[t] else c - differ)
-        slope = F.dtype.type(weights[t] * (-rare if similar[t] else 1.0) / (1.0 + math.exp(-wrong)))
+        slope = F.dtype.type(weights[t] * (-of_similar if similar[t] else of_others) / (1.0 + math.exp(-wrong)))
         for k in range(r):
             a, b = F[i, k], F[j, k]
             pull[i, k] += slope * b * (1 - a * a)
@@ -263,6 +281,28 @@ def note_repeats(keys: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.n
             is_new[i % n] &= not was_there
         start = stop
     return times, is_new, same, times.max()
+
+
+@njit(nogil=True, cache=True)
+def take_in(
+    A: np.ndarray,
+    B: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    rate: float,
+    window: float,
+    pattern: np.ndarray,
+    before: np.ndarray,
+    mean: np.ndarray,
+    share: np.ndarray,
+    X: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Pairs for `load_unit_rows`, `weigh` and `note_repeats`: relative weights, keys, and what the latter tells."""
+    keys = np.empty((2, A.shape[0]))
+    load_unit_rows(A, B, pattern, X, keys.reshape(-1))
+    relative = weigh(weights, similar, rate, window, mean, share)
+    times, is_new, same, most = note_repeats(keys, before)
+    return relative, keys, times, is_new, same, most
 
 
 @njit(nogil=True, cache=True)
@@ -398,9 +438,10 @@ def count_distances(
             for word in range(bits.shape[1]):
                 bits[t, word] = _signs(first[t], learned[t], first.dtype.type(shares[i]), 64 * word, min(64 * word + 64, r))
         for t in range(n):
-            histograms[i, 1 if similar[t] else 0, _difference(bits[t], bits[n + t])] += weights[t]
+            histograms[i, 1 if similar[t] else 0, _difference(bits, t, n + t)] += weights[t]
             for u in range(start + t, start + t + n_others):
-                histograms[i, 2, _difference(bits[t], bits[n + u % n])] += 1 / n_others
+                other = n + u if u < n else u  # n + u % n
+                histograms[i, 2, _difference(bits, t, other)] += 1 / n_others
 
 
 @njit(nogil=True, cache=True)
@@ -408,15 +449,16 @@ def _signs(first: np.ndarray, learned: np.ndarray, share: float, start: int, sto
     """Columns `start` to `stop`, at most 64, as the bits of a word."""
     word = np.uint64(0)
     for k in range(start, stop):
-        word = word << np.uint64(1) | np.uint64(first[k] + share * (learned[k] - first[k]) >= 0)
+        word |= np.uint64(first[k] + share * (learned[k] - first[k]) >= 0) << np.uint64(k - start)
     return word
 
 
 @njit(nogil=True, cache=True)
-def _difference(a: np.ndarray, b: np.ndarray) -> int:
+def _difference(bits: np.ndarray, i: int, j: int) -> int:
+    """The Hamming distance of rows i and j."""
     distance = 0
-    for word in range(a.shape[0]):
-        distance += popcount(a[word] ^ b[word])
+    for word in range(bits.shape[1]):
+        distance += popcount(bits[i, word] ^ bits[j, word])
     return distance
 
 

@@ -160,20 +160,20 @@ class SmoothPairHashing(ChunkLearner):
         else:
             super()._fill(updates, last, **rows)
 
-    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray | None:
         if not chunk.weights.any():
-            return np.zeros(self.n_bits, np.bool_)
+            return None
         n, similar = len(chunk.A), chunk.similar > 0
         X = self._damping.rows(2 * n)
         load_unit_rows(chunk.A, chunk.B, self._pattern, X, np.empty(2 * n))
-        weights = self._follow(X, chunk.weights, similar)
+        weights = weigh(chunk.weights, similar, self._rate(n), WINDOW, self._mean_weight, self._share)
+        self._follow(X, n)
         if not self._damping.has_directions:  # all points are the mean itself
-            return np.zeros(self.n_bits, np.bool_)
+            return None
         if self._n_chunks == 0:
             self._learning = self._first_functions(X[:, : self._n_inputs])
-        self._damping.complete(X)
-        learned = projections(self._learning, X)
-        loss, pull = pulls(np.tanh(learned), similar, *self._balanced(weights), AGREE, DIFFER, SHARPNESS)
+        learned = self._damping.projections(self._learning, X)
+        loss, pull = pulls(np.tanh(learned), similar, weights, self._share[0], AGREE, DIFFER, SHARPNESS)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
         self._step(X, pull, n / self.chunk_size, 1.0, self._n_chunks)
@@ -185,20 +185,18 @@ class SmoothPairHashing(ChunkLearner):
             W = self._damping.once(self._learning[:, : self._n_inputs])
             return self._damping.widened(W * (FIRST_SCALE / max(rms(X @ W.T), 1e-30)))
 
-    def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> np.ndarray:
-        """What is known of the stream: its share of similar pairs, its second moments, its directions.
+    def _rate(self, n: int) -> float:
+        """What n pairs count in the mean of weights."""
+        return min(max(n / min(self._n_learned + n, WINDOW), 1e-3), 1.0)
 
-        Returns the weights in units of their running mean: twice the weight of all pairs is the same stream.
-        """
-        rate = min(max(len(weights) / min(self._n_learned + len(weights), WINDOW), 1e-3), 1.0)
-        weights = weigh(weights, similar, rate, WINDOW, self._mean_weight, self._share)
+    def _follow(self, X: np.ndarray, n: int) -> None:
+        """Points of n pairs enter the second moments, of which directions are found now and then."""
         if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
             self._damping.enter(X[:, : self._n_inputs])
-        self._n_learned += len(weights)
+        self._n_learned += n
         if self._n_learned >= self._directions_at or not self._damping.has_directions:
             self._find_directions()
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
-        return weights
 
     def _find_directions(self) -> None:
         """W and m stay what they are, in other coordinates."""
@@ -206,12 +204,6 @@ class SmoothPairHashing(ChunkLearner):
         self._damping.find_directions()
         self._learning, self._momentum = self._damping.widened(W), self._damping.widened(M)
         self._damping.complete(self._momentum)
-
-    def _balanced(self, weights: np.ndarray) -> tuple[np.ndarray, float]:
-        """Weights in the unit of the gradient, and how many times as much similar pairs weigh."""
-        p = float(self._share[0])
-        rare = math.sqrt((1 - p) / p)
-        return weights / (len(weights) * (p * rare + 1 - p)), rare
 
     def _step(self, X: np.ndarray, pull: np.ndarray, part: float, of_means: float, t: float) -> None:
         """Move W by a part of a step, with m and |·| of t chunks, into which this one enters as `of_means` of one."""

@@ -16,6 +16,7 @@ Numba cannot be told that a reduction may be split into exactly these lanes, hen
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -38,12 +39,17 @@ def padded_width(n: int) -> int:
 
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """A matrix of zeros whose rows, padded, begin at a cache line: a vector across two lines costs two loads."""
-    dtype = np.dtype(dtype)
-    n, columns = shape[0], padded_width(shape[1])
-    buffer = np.zeros(n * columns * dtype.itemsize + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    rows: np.ndarray = buffer[start : start + n * columns * dtype.itemsize].view(dtype)
-    return rows.reshape(n, columns)
+    rows = aligned_empty((shape[0], padded_width(shape[1])), dtype)
+    rows[:] = 0
+    return rows
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """A matrix that begins at a cache line, and is not padded."""
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    buffer = np.empty(n_bytes + 64, np.uint8)
+    start = -buffer.__array_interface__["data"][0] % 64  # `ctypes.data` takes ten times as long
+    return np.asarray(buffer[start : start + n_bytes].view(dtype).reshape(shape))
 
 
 def pad_rows(X: np.ndarray) -> np.ndarray:
@@ -248,7 +254,7 @@ def _pick(b: Any, v: Any, w: Any, lanes: list[int]) -> Any:
 TILE = 4 if _has_wide_registers() else 2
 
 #: Points that `row_dots` takes through W together.
-POINTS = 16
+POINTS = 8
 
 _next_tile, _next_pair, _next_one = (_make_tile(TILE, points) for points in (TILE, 2, 1))
 _some_tile, _some_pair, _some_one = (_make_tile(TILE, points, gather=True) for points in (TILE, 2, 1))

@@ -34,18 +34,15 @@ BLOCK = 32
 def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndarray, keys: np.ndarray) -> None:
     """Rows of A, then those of B, at unit length into X, whose rows may be longer; a zero row stays. Keys: numbers by
     which the same row is known again."""
-    d = A.shape[1]
+    n_first = A.shape[0]
     for n in range(X.shape[0]):
-        x = X[n, :d]
-        for i in range(d):
-            x[i] = A[n, i] if n < A.shape[0] else B[n - A.shape[0], i]
+        row, x = A[n] if n < n_first else B[n - n_first], X[n, : A.shape[1]]
         total = X.dtype.type(0)
-        for i in range(d):
-            total += x[i] * x[i]
-        if total > 0:
-            scale = X.dtype.type(1 / math.sqrt(total))
-            for i in range(d):
-                x[i] *= scale
+        for i in range(x.shape[0]):
+            total += row[i] * row[i]
+        scale = X.dtype.type(1 / math.sqrt(total) if total > 0 else 1)
+        for i in range(x.shape[0]):
+            x[i] = scale * row[i]
         keys[n] = _key(x, pattern)
 
 
@@ -233,7 +230,7 @@ def _damped_square(g: np.ndarray, signs: np.ndarray) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract"})
 def _move(
     g: np.ndarray, signs: np.ndarray, new: float, size: float, keep_of_w: float, m: np.ndarray, w: np.ndarray
 ) -> None:

@@ -72,6 +72,9 @@ BLOCK_PAIRS, RAW_PAIRS = 1024, 4096
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
 FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
 
+#: What is known of a single pair, made once.
+SIGNS = {sign: np.array([sign], np.int8) for sign in (-1, 1)}
+
 #: What to do about numbers that overflowed.
 ANEW = "rescale the vectors, and begin anew with fit"
 
@@ -560,7 +563,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self._check_same_parameters()
                 if self._lengths.takes(*rows):  # nothing here that a check would refuse or change
                     A, B = rows[0][None], rows[1][None]
-                    return self._learn_entered(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
+                    return self._learn_entered(A, B, SIGNS[sign], np.array((weight,)))[0]
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 

@@ -50,15 +50,16 @@ def similarity_losses(
     W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
     """R of each pair (row t of A with row t of B, not padded) under W."""
-    X = np.zeros((_PAIRS, W.shape[1]), W.dtype)  # rows of one side, padded
-    P = np.empty((2 * _PAIRS, W.shape[0]), W.dtype)
-    for start in range(0, similar.shape[0], _PAIRS):
-        n = min(_PAIRS, similar.shape[0] - start)
+    most = min(_PAIRS, similar.shape[0])
+    X = np.zeros((most, W.shape[1]), W.dtype)  # rows of one side, padded
+    P = np.empty((2 * most, W.shape[0]), W.dtype)
+    for start in range(0, similar.shape[0], most):
+        n = min(most, similar.shape[0] - start)
         for side, rows in enumerate((A, B)):
             for t in range(n):
                 for i in range(A.shape[1]):
                     X[t, i] = rows[start + t, i]
-            row_dots(W, X, 0, n, P[side * _PAIRS :])
+            row_dots(W, X, 0, n, P[side * most :])
         for t in range(n):
-            distance = code_distance(P, t, _PAIRS + t, 0, W.shape[0])
+            distance = code_distance(P, t, most + t, 0, W.shape[0])
             losses[start + t] = similarity_loss(distance, similar[start + t], alpha, b)

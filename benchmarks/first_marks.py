@@ -63,18 +63,18 @@ class Begun(SmoothPairHashing):
     def observe(self, X: Any) -> Begun:
         super().observe(X)
         itq = IterativeQuantization(self.n_bits, random_state=self.random_state).fit(X)
-        self._learning = itq.projection_.astype(self.dtype_)
+        self._learning = self._damping.widened(itq.projection_.T)
         self._show(np.ones(self.n_bits, np.bool_))
         return self
 
     def _first_functions(self, X: np.ndarray) -> np.ndarray:
-        return self._learning * (self.scale / rms(X @ self._learning))
+        return self._learning * (self.scale / rms(X @ self._learning[:, : self._n_inputs].T))
 
-    def _step(self, G: np.ndarray, part: float) -> None:
+    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, of_means: float, t: float) -> None:
         """A step of its own size, which falls as that of SmoothPairHashing does; `part` is a factor of the step."""
         fall = np.sqrt(1 + self._surprise.n_since / STEADY)
         mine = max(min(LEAST_STEP, self.step), self.step / fall)
-        super()._step(G, part * mine / max(LEAST_STEP, FIRST_STEP / fall))
+        super()._step(X, pull, part * mine / max(LEAST_STEP, FIRST_STEP / fall), of_means, t)
 
 
 def begun(scale: float, step: float, **parameters: Any) -> Begun:

@@ -139,23 +139,22 @@ def _similarity_learning(s: Shapes) -> float:
 
 
 def _smooth_pairs(s: Shapes) -> float:
-    """Four products of points with W or its gradient, 4Dr each; second moments 2D², of some chunks; the step 6Dkr.
-
-    The step is one for a chunk; its k directions are found so seldom that they do not count.
-    """
-    k, c = min(damping.N_DIRECTIONS, s.D), s.c
-    return 6 * s.D + 16 * s.D * s.r + 2 * s.D**2 / smooth_pairs.SOME + 6 * s.D * k * s.r / c
+    """Four products of points with W or its gradient, 4Dr each, and what `_wide_rows` adds; second moments 2D², of some
+    chunks. The step is one for a chunk, and directions are found so seldom that they do not count."""
+    return 6 * s.D + 16 * s.D * s.r + _wide_rows(s) + 2 * s.D**2 / smooth_pairs.SOME
 
 
 def _blended_pairs(s: Shapes) -> float:
-    """Three products of points with W or its gradient, 4Dr each, and two more of some chunks; then as smooth pairs.
-
-    Points are multiplied with the k directions, 4Dk, and what comes of it with r columns, twice 4kr; the beginning
-    happens so seldom that it does not count.
-    """
-    k = min(damping.N_DIRECTIONS, s.D)
-    products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT) + 4 * s.D * k + 8 * k * s.r
+    """Three products of points with W or its gradient, 4Dr each, and two more of some chunks; then as smooth pairs. The
+    beginning happens so seldom that it does not count."""
+    products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT) + _wide_rows(s)
     return 6 * s.D + products + 2 * s.D**2 / blended_pairs.BlendedPairHashing._some
+
+
+def _wide_rows(s: Shapes) -> float:
+    """Points are multiplied with k directions, 4Dk, and what comes of it with r columns, twice 4kr."""
+    k = min(damping.N_DIRECTIONS, s.D)
+    return 4 * s.D * k + 8 * k * s.r
 
 
 def _mini_batch(s: Shapes) -> float:

@@ -391,6 +391,21 @@ def test_float32_goes_on_after_loading() -> None:
     assert state_bytes(goes_on) == state_bytes(straight)
 
 
+def test_a_state_from_before_functions_were_wide_goes_on() -> None:
+    """It has W and m, and nothing along the directions: the same functions but for rounding."""
+    A, B, similar = stream(640)
+    straight, old = small().partial_fit_pairs(A[:320], B[:320], similar[:320]), small()
+    state = straight.get_state()
+    state["method"]["learning"] = learned(straight)
+    del state["method"]["back"], state["method"]["along"]
+    old.set_state(state)
+    np.testing.assert_array_equal(learned(old), learned(straight))
+    for learner in (straight, old):
+        learner.partial_fit_pairs(A[320:], B[320:], similar[320:])
+    np.testing.assert_allclose(learned(old), learned(straight), atol=1e-10)
+    np.testing.assert_array_equal(old.transform(A), straight.transform(A))
+
+
 # ------------------------------------------------------------------ a world that changes, or does not
 
 

@@ -11,10 +11,13 @@ import pytest
 from numba import njit
 
 from onlinehash.numeric.dots import (
+    MIXED,
     ROW_MULTIPLE,
     add_row,
+    aligned_empty,
     aligned_zeros,
     dot_of_rows,
+    mixed_rows,
     pad_rows,
     padded_width,
     row_dots,
@@ -65,6 +68,33 @@ def test_the_order_of_summation_is_the_documented_one(d: int) -> None:
     W, X = random(5, d, np.float64), random(3, d, np.float64, seed=1)
     expected = [[by_the_book(w, x) for w in W] for x in X]
     assert np.array_equal(dots(W, X), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_may_be_longer_than_the_functions(dtype: Any) -> None:
+    W, X = random(9, 20, dtype), random(7, 70, dtype, seed=1)
+    assert np.array_equal(dots(W, X), dots(W, np.ascontiguousarray(X[:, : W.shape[1]])))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 16, 17, 33, 70, 100])
+@pytest.mark.parametrize("n_columns", [1, 3, MIXED, MIXED + 2, 2 * MIXED])
+def test_rows_are_mixed_in_their_order_whatever_is_mixed_beside(n_columns: int, d: int, dtype: Any) -> None:
+    """Chains of fused multiply-adds, exact fractions rounded at each, so that another CPU gives the same bits."""
+    X, C = random(5, d, dtype), np.random.default_rng(2).standard_normal((5, n_columns)).astype(dtype)
+    found, k = [], 0
+    while k < n_columns:
+        out = np.full((MIXED, X.shape[1]), np.nan, dtype)
+        n = mixed_rows(C, k, X, out)
+        found += list(out[:n])
+        k += n
+    assert k == n_columns
+    for column, row in zip(C.T, found, strict=True):
+        for values, total in zip(X.T, row, strict=True):
+            expected = dtype(0)
+            for c, x in zip(column, values, strict=True):
+                expected = dtype(float(Fraction(float(c)) * Fraction(float(x)) + Fraction(float(expected))))
+            assert total == expected
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -127,6 +157,8 @@ def test_rows_are_padded_with_zeros_and_begin_at_a_cache_line(dtype: Any) -> Non
         assert not out[:, d:].any()
         assert out.flags.c_contiguous
         assert aligned_zeros((3, d), dtype).ctypes.data % 64 == 0
+        assert aligned_empty((3, d), dtype).ctypes.data % 64 == 0
+        assert aligned_empty((3, d), dtype).shape == (3, d)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,4 +1,4 @@
-"""The order of values is NumPy's stable one."""
+"""The order of values is NumPy's stable one, and equal keys are found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinehash.numeric.order import order_of
+from onlinehash.numeric.order import has_equal, order_of
 
 VALUES = st.lists(st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-300, 2.0, np.inf]) | st.floats(allow_nan=False))
 
@@ -21,3 +21,24 @@ def test_many_values_with_ties():
     values = np.random.default_rng(0).integers(100, size=1000).astype(np.float64)
     for n in (*range(70), 127, 128, 129, 1000):
         assert np.array_equal(order_of(values[:n]), np.argsort(values[:n], kind="stable")), n
+
+
+KEYS = st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), max_size=12)
+
+
+@given(KEYS, KEYS)
+def test_equal_keys_are_found(keys, others):
+    expected = len(set(keys)) < len(keys) or bool(set(keys) & set(others))
+    assert has_equal(np.array(keys, np.int64), np.array(others, np.int64)) == expected
+
+
+def test_the_one_key_of_many_that_is_there_twice():
+    """Wherever it is; and none of them, where all differ."""
+    rng = np.random.default_rng(0)
+    keys, others = rng.integers(-(2**62), 2**62, (2, 500))
+    assert not has_equal(keys, others)
+    for place in range(0, 499, 7):
+        again = keys.copy()
+        again[499] = keys[place]
+        assert has_equal(again, others)
+        assert has_equal(keys, np.append(others, keys[place]))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onlinehash import LSH, OnlineHashing, SmoothPairHashing
+from onlinehash import LSH, BlendedPairHashing, OnlineHashing, SmoothPairHashing
 from onlinehash.learners.damping import WINDOW
-from onlinehash.learners.smooth_kernels import pulls
-from onlinehash.learners.smooth_pairs import AGREE, DIFFER, SHARPNESS, unit_rows
+from onlinehash.learners.smooth_kernels import load_unit_rows, pulls
+from onlinehash.learners.smooth_pairs import AGREE, DIFFER, SHARPNESS
 from tests.reference.smooth_pairs import ReferenceSmoothPairs, mean_loss
 from tests.support import as_bytes, state_bytes
 
@@ -46,6 +47,13 @@ def first_functions(seed: int = 3, d: int = D) -> np.ndarray:
 def learned(learner: SmoothPairHashing) -> np.ndarray:
     """W, published or not (a copy)."""
     return learner._damping.joined(learner._learning).T
+
+
+def unit_rows(X: np.ndarray) -> np.ndarray:
+    """Rows as a chunk has them."""
+    out = np.empty_like(X)
+    load_unit_rows(X[: len(X) // 2], X[len(X) // 2 :], np.zeros(X.shape[1]), out, np.empty(len(X)))
+    return out
 
 
 def pulled(
@@ -201,7 +209,7 @@ def test_the_length_of_a_point_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def testunit_rows(dtype: Any) -> None:
+def test_points_are_of_unit_length(dtype: Any) -> None:
     X = np.array([[3.0, 4.0], [0.0, 0.0], [-1e-5, 0.0], [1e10, 1e10]], dtype)
     unit = unit_rows(X)
     assert unit.dtype == dtype
@@ -293,6 +301,25 @@ def test_weights_scale_the_pull_of_a_pair() -> None:
     assert np.abs(gradient(1.0)).max() > 1e-4
     np.testing.assert_allclose(gradient(2.0), 2 * gradient(1.0), atol=1e-14)
     np.testing.assert_allclose(gradient(1.0, 3.0), gradient(1.0) + 3 * gradient(0.0, 1.0), atol=1e-14)
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-320, 1e-300])
+@pytest.mark.parametrize("learner", [SmoothPairHashing, BlendedPairHashing])
+def test_weights_too_small_to_be_multiplied_are_no_error(learner: type[SmoothPairHashing], weight: float) -> None:
+    A, B, similar = stream(464)
+    model = learner(8, random_state=0).partial_fit_pairs(A[:400], B[:400], similar[:400])
+    model.partial_fit_pairs(A[400:], B[400:], similar[400:], np.full(64, weight))
+    assert np.isfinite(learned(model)).all()
+
+
+@pytest.mark.parametrize("chunk_size", [16, 5000])
+def test_a_copy_holds_no_more_than_the_state(chunk_size: int) -> None:
+    """The rows of the last chunk are not in it."""
+    A, B, similar = stream(5000)
+    straight = small(chunk_size=chunk_size).partial_fit_pairs(A, B, similar)
+    loaded = small(chunk_size=chunk_size)
+    loaded.set_state(straight.get_state())
+    assert abs(len(pickle.dumps(straight)) - len(pickle.dumps(loaded))) < 1000
 
 
 def test_the_heavier_of_two_words_wins() -> None:

@@ -26,7 +26,7 @@ class ChunkLearner(LinearLearner):
 
     chunk_size: int
 
-    #: Whether a chunk is learned by BLAS, for which it must run on one thread; else a method sees to that itself.
+    #: Whether all of a chunk is learned with BLAS on one thread; else a method sees to that where it uses BLAS.
     _is_by_blas: ClassVar[bool] = True
 
     def _learn_chunk(self, chunk: Rows) -> np.ndarray | None:

@@ -39,6 +39,9 @@ SOFTNESS = 10.0
 #: Rows that the average of second moments reaches back.
 WINDOW = 20_000
 
+#: The most wide rows that are kept to be written into.
+MOST_KEPT = 1024
+
 #: Steps of subspace iteration, which begins at the directions found before.
 N_ITERATIONS = 3
 
@@ -106,8 +109,10 @@ class Damping:
         self.factor = float(q0 / (e @ q + (d - k) * rest * q0))
 
     def rows(self, n: int) -> np.ndarray:
-        """So many wide rows to write into: the same ones at each call, as new memory would take longer than to use it.
-        """
+        """So many wide rows to write into: the same ones at each call, unless they are many, as new memory would take
+        longer than to use it."""
+        if n > MOST_KEPT:
+            return self.zeros(n)
         if len(self._rows) < n:
             self._rows = self.zeros(n)
         return self._rows[:n]
@@ -140,6 +145,10 @@ class Damping:
         return np.asarray(math.sqrt(self.factor) * (V - (V @ Q.T * (1 - np.sqrt(1 - D))) @ Q))
 
     # ------------------------------------------------------------------ state
+
+    def __getstate__(self) -> State:
+        """Copies tell nothing of rows that are gone."""
+        return self.__dict__ | {"_rows": self.zeros(0)}
 
     def parts(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The two parts of wide rows, a column each."""

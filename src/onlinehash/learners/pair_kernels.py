@@ -53,8 +53,8 @@ def similarity_losses(
     most = min(_PAIRS, similar.shape[0])
     X = np.zeros((most, W.shape[1]), W.dtype)  # rows of one side, padded
     P = np.empty((2 * most, W.shape[0]), W.dtype)
-    for start in range(0, similar.shape[0], most):
-        n = min(most, similar.shape[0] - start)
+    for start in range(0, similar.shape[0], _PAIRS):
+        n = min(_PAIRS, similar.shape[0] - start)
         for side, rows in enumerate((A, B)):
             for t in range(n):
                 for i in range(A.shape[1]):

@@ -40,9 +40,9 @@ def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndar
         total = X.dtype.type(0)
         for i in range(x.shape[0]):
             total += row[i] * row[i]
-        scale = X.dtype.type(1 / math.sqrt(total) if total > 0 else 1)
+        length = X.dtype.type(math.sqrt(total) if total > 0 else 1)
         for i in range(x.shape[0]):
-            x[i] = scale * row[i]
+            x[i] = row[i] / length  # not times 1 / length: files keep keys, and these depend on the last digit
         keys[n] = _key(x, pattern)
 
 
@@ -121,7 +121,7 @@ def pulls(
     Rows of F = tanh(projections) are first the points a of all pairs, then their points b; others are in no pair.
     """
     n, r = similar.shape[0], F.shape[1]
-    of_similar, of_others = _kinds(p, n)
+    rare, unit = _kinds(p, n)
     pull = np.empty_like(F)
     pull[2 * n :] = 0
     total = losses = 0.0
@@ -131,23 +131,23 @@ def pulls(
             c += F[t, k] * F[n + t, k]
         c /= r
         wrong = sharpness * (agree - c if similar[t] else c - differ)
-        weight = weights[t] * (of_similar if similar[t] else of_others)
+        weight = weights[t] * (rare if similar[t] else 1.0)
         total += weight
         losses += weight * (max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong))))  # softplus
-        slope = F.dtype.type((-weight if similar[t] else weight) / (1.0 + math.exp(-wrong)))
+        slope = F.dtype.type(unit * (-weight if similar[t] else weight) / (1.0 + math.exp(-wrong)))
         for k in range(r):
             a, b = F[t, k], F[n + t, k]
             pull[t, k] = slope * b * (1 - a * a)
             pull[n + t, k] = slope * a * (1 - b * b)
-    return losses / total, pull
+    return losses / total if total > 0 else 0.0, pull  # weights can be too small for a product of them
 
 
 @njit(nogil=True, cache=True)
 def _kinds(p: float, n: int) -> tuple[float, float]:
-    """What a similar and a dissimilar one of n pairs weigh, where a share p is similar: together 1 on average."""
+    """How many times as much as others similar pairs weigh, where their share is p; and the unit in which n pairs weigh
+    1 together, on average."""
     rare = math.sqrt((1 - p) / p)
-    of_others = 1 / (n * (p * rare + 1 - p))
-    return rare * of_others, of_others
+    return rare, 1 / (n * (p * rare + 1 - p))
 
 
 @njit(nogil=True, cache=True)
@@ -165,7 +165,7 @@ def add_pulls(
     pull: np.ndarray,
 ) -> None:
     """What `pulls` would find for pairs of these rows of F, were they among its n, is added to `pull`."""
-    r, (of_similar, of_others) = F.shape[1], _kinds(p, n)
+    r, (rare, unit) = F.shape[1], _kinds(p, n)
     for t in range(left.shape[0]):
         i, j = left[t], right[t]
         c = 0.0
@@ -173,7 +173,7 @@ def add_pulls(
             c += F[i, k] * F[j, k]
         c /= r
         wrong = sharpness * (agree - c if similar[t] else c - differ)
-        slope = F.dtype.type(weights[t] * (-of_similar if similar[t] else of_others) / (1.0 + math.exp(-wrong)))
+        slope = F.dtype.type(unit * weights[t] * (-rare if similar[t] else 1.0) / (1.0 + math.exp(-wrong)))
         for k in range(r):
             a, b = F[i, k], F[j, k]
             pull[i, k] += slope * b * (1 - a * a)
@@ -431,9 +431,11 @@ def count_distances(
         histograms[:, kind] *= min(0.5 ** (of_kinds[min(kind, 1)] / half_life), sooner)
     bits = np.empty((2 * n, (r + 63) // 64), np.uint64)
     for i in range(shares.shape[0]):
+        share = first.dtype.type(shares[i])
         for t in range(2 * n):
             for word in range(bits.shape[1]):
-                bits[t, word] = _signs(first[t], learned[t], first.dtype.type(shares[i]), 64 * word, min(64 * word + 64, r))
+                start_bit = 64 * word
+                bits[t, word] = _signs(first[t], learned[t], share, start_bit, min(start_bit + 64, r))
         for t in range(n):
             histograms[i, 1 if similar[t] else 0, _difference(bits, t, n + t)] += weights[t]
             for u in range(start + t, start + t + n_others):

@@ -98,7 +98,7 @@ class SmoothPairHashing(ChunkLearner):
 
     traits = Traits(learns_from="pairs", unit="chunk")
 
-    _is_by_blas = False  # its kernels are quicker
+    _is_by_blas = False  # its own products are quicker; `damping` sees to its one thread itself
 
     #: After many pairs, one chunk in how many enters the second moments.
     _some = SOME
@@ -285,27 +285,19 @@ class SmoothPairHashing(ChunkLearner):
         counts = (whole(count, "a count") for count in listed(state["counts"], "counts", 3))
         self._n_chunks, self._n_learned, self._directions_at = counts
         self._damping.set_state(state["damping"])
-        self._learning = self._wide(state["learning"], state.get("back"), "learning")
-        self._momentum = self._wide(state["momentum"], state.get("along"), "momentum")
-        if "along" not in state:  # a file from before functions were wide
+        self._learning, self._momentum = self._wide(state, "learning", "back"), self._wide(state, "momentum", "along")
+        if "along" not in state:
             self._damping.complete(self._momentum)
         self._surprise.set_state(state["surprise"])
         self._mean_weight[0] = real(state["mean_weight"], "mean_weight", 0)
         if not 0 < self._share[0] < 1 <= self._share[1]:
             raise FormatError("the share of similar pairs is not between 0 and 1, or of a weight below 1.")
 
-    def _wide(self, values: np.ndarray, coordinates: np.ndarray | None, name: str) -> np.ndarray:
-        """Wide rows from the columns of a state; without coordinates where it has none."""
-        of_values, of_coordinates = self._damping.parts(self._damping.zeros(self.n_bits))
-        values = like(values, of_values, name)
-        return self._damping.of_parts(values, like(of_coordinates if coordinates is None else coordinates, of_coordinates, name))
-
-
-def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Rows of unit length; a zero row stays."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
-    lengths[lengths == 0] = 1
-    return np.asarray(X / lengths[:, None])
+    def _wide(self, state: State, name: str, of_directions: str) -> np.ndarray:
+        """Wide rows from the two parts of a state; files from before functions were wide have only the first."""
+        values, coordinates = self._damping.parts(self._damping.zeros(self.n_bits))
+        values = like(state[name], values, name)
+        return self._damping.of_parts(values, like(state.get(of_directions, coordinates), coordinates, of_directions))
 
 
 def rms(values: np.ndarray) -> float:

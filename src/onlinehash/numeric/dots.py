@@ -11,6 +11,9 @@ What makes it fast is that a *tile* of several rows of W times several rows of X
 that a value once loaded serves several products. Tiles change which products are computed together, never the order
 inside one; the fused multiply-add makes the result the same on every CPU.
 
+Mixed rows, sums of rows times coefficients, are chains of fused multiply-adds in the order of the rows; there, too, a
+tile keeps its sums in registers.
+
 Numba cannot be told that a reduction may be split into exactly these lanes, hence the few lines of LLVM.
 """
 

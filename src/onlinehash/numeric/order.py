@@ -67,5 +67,5 @@ def _place(keys: np.ndarray, places: np.ndarray, key: int) -> int:
 @njit(nogil=True, cache=True)
 def hashed(key: int, size: int) -> Any:
     """A number below the size, for a whole number."""
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / φ: its upper bits depend on all bits of the key
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ / φ: keys that follow one another end up far apart
     return np.int64((mixed >> np.uint64(32)) % np.uint64(size))

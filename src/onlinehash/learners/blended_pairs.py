@@ -29,8 +29,6 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from onlinehash.io.format import like, listed, real, whole

@@ -9,6 +9,8 @@ are how many of these there are, and how many points were marked.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onlinehash.numeric.kernels import njit
@@ -65,7 +67,7 @@ def add_cosines(
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
+def _dot(a: np.ndarray, b: np.ndarray) -> Any:
     total = a.dtype.type(0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -83,7 +85,7 @@ def find(table: np.ndarray, key: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _first_place(table: np.ndarray, key: int) -> int:
+def _first_place(table: np.ndarray, key: int) -> Any:
     return hashed(key, table.shape[1] // WAYS) * WAYS
 
 

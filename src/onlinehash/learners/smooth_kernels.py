@@ -7,6 +7,7 @@ Each works on one chunk as a whole, and a chunk holds the same pairs however the
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,8 @@ def weigh(
     for t in range(weights.shape[0]):
         total += weights[t]
     mean[0] = (1 - rate) * mean[0] + rate * (total / weights.shape[0])
-    relative, moved = weights / max(mean[0], 1e-300), 0.0
-    p, total = share[0], 0.0
+    relative: np.ndarray = weights / max(mean[0], 1e-300)
+    p, moved, total = share[0], 0.0, 0.0
     for t in range(weights.shape[0]):
         total += relative[t]
         moved += relative[t] * ((1.0 if similar[t] else 0.0) - p)
@@ -223,7 +224,7 @@ def descend(
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _damped_square(g: np.ndarray, signs: np.ndarray) -> float:
+def _damped_square(g: np.ndarray, signs: np.ndarray) -> Any:
     total = g.dtype.type(0)
     for i in range(g.shape[0]):
         total += signs[i] * (g[i] * g[i])
@@ -444,7 +445,7 @@ def count_distances(
 
 
 @njit(nogil=True, cache=True)
-def _signs(first: np.ndarray, learned: np.ndarray, share: float, start: int, stop: int) -> int:
+def _signs(first: np.ndarray, learned: np.ndarray, share: float, start: int, stop: int) -> Any:
     """Columns `start` to `stop`, at most 64, as the bits of a word."""
     word = np.uint64(0)
     for k in range(start, stop):

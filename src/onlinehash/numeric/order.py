@@ -49,14 +49,14 @@ def has_equal(keys: np.ndarray, others: np.ndarray) -> bool:
         if places[place] >= 0:
             return True
         places[place] = i
+    is_there = False
     for key in others:
-        if places[_place(keys, places, key)] >= 0:
-            return True
-    return False
+        is_there |= places[_place(keys, places, key)] >= 0
+    return is_there
 
 
 @njit(nogil=True, cache=True)
-def _place(keys: np.ndarray, places: np.ndarray, key: int) -> int:
+def _place(keys: np.ndarray, places: np.ndarray, key: int) -> Any:
     """Where the table has this key, or room for it."""
     place = hashed(key, places.shape[0])
     while places[place] >= 0 and keys[places[place]] != key:

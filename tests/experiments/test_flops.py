@@ -127,7 +127,7 @@ def test_chunks_by_hand():
     regression = 2 * 64 * 100 + 512 / 3 + 2 * 64 * 4 + 2 * 100 * 32
     balanced = 2 / 100 * (2 * 100 * 32 + 4 * 100 * 16 + regression)
     assert flops_per_pair(taught("BSODH", n_bits=4, chunk_size=100)) == pytest.approx(balanced)
-    smooth = 6 * 8 + 16 * 32 + 2 * 64 / 8 + 6 * 8 * 8 * 4 / 10
+    smooth = 6 * 8 + 16 * 32 + 2 * 64 / 8 + 4 * 8 * 8 + 8 * 8 * 4
     assert flops_per_pair(taught("SmoothPairs", n_bits=4, chunk_size=10)) == pytest.approx(smooth)
     blended = 6 * 8 + 14 * 32 + 2 * 64 / 32 + 4 * 8 * 8 + 8 * 8 * 4
     assert flops_per_pair(taught("BlendedPairs", n_bits=4, chunk_size=10)) == pytest.approx(blended)

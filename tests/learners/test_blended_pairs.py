@@ -373,6 +373,22 @@ def always_near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("always_near")
+@pytest.mark.parametrize("d", [1, 12, 48])
+@pytest.mark.parametrize("n_bits", [1, 6, 19])
+def test_a_batch_in_float32_is_its_loop_with_marks_and_groups(n_bits: int, d: int) -> None:
+    """Widths below a register and above it, and numbers of functions that no tile divides."""
+    X, y = clusters(60, 2, 1.0, seed=1)
+    X, rng = X[:, :d].copy(), np.random.default_rng(2)
+    i, j = rng.integers(0, 60, 100).repeat(4), rng.integers(0, 60, 400)
+    batch, loop = (small(n_bits=n_bits).observe(X) for _ in range(2))
+    batch.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    for a, b, similar in zip(X[i], X[j], y[i] == y[j], strict=True):
+        loop.learn_pair(a, b, bool(similar))
+    assert batch._groups._table is not None
+    assert state_bytes(batch) == state_bytes(loop)
+
+
+@pytest.mark.usefixtures("always_near")
 def test_a_point_of_the_beginning_is_known_again() -> None:
     """Pairs that were kept for the beginning, and learned again from it, come back afterwards."""
     X, y = clusters(60, 2, 1.0, seed=1)

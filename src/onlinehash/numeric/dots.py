@@ -320,31 +320,25 @@ def some_row_dots(W: np.ndarray, rows: np.ndarray, X: np.ndarray, first: int, st
 #: Columns of C, and vectors of X, that `mixed_rows` takes together.
 MIXED, _VECTORS = (8, 2) if _has_wide_registers() else (4, 1)
 
-_mix_all, _mix_last = (_make_mix(MIXED, vectors) for vectors in (_VECTORS, 1))
-_mix_one, _mix_one_last = (_make_mix(1, vectors) for vectors in (_VECTORS, 1))
+_mix_all, _mix_last, _mix_one = _make_mix(MIXED, _VECTORS), _make_mix(MIXED, 1), _make_mix(1, 1)
 
 
 @njit(nogil=True, cache=True)
 def mixed_rows(C: np.ndarray, k: int, X: np.ndarray, out: np.ndarray) -> int:
-    """out[i] = sum over n of C[n, k + i] X[n], for as many columns of C as there are, at most `MIXED`: how many.
+    """out[i] = sum over n of C[n, k + i] X[n], for the next `MIXED` columns of C, or for one of fewer: for how many.
 
     All C-contiguous, rows of X and out padded.
     """
-    lanes, n_columns = ROW_MULTIPLE * 4 // X.itemsize, C.shape[1] - k
-    together = _VECTORS * lanes
+    lanes, n = ROW_MULTIPLE * 4 // X.itemsize, MIXED if k + MIXED <= C.shape[1] else 1
     at = 0
-    if n_columns >= MIXED:
-        while at + together <= X.shape[1]:
+    while at < X.shape[1]:
+        if n == 1:
+            _mix_one(C, k, X, at, out)
+            at += lanes
+        elif at + _VECTORS * lanes <= X.shape[1]:
             _mix_all(C, k, X, at, out)
-            at += together
-        while at < X.shape[1]:
+            at += _VECTORS * lanes
+        else:
             _mix_last(C, k, X, at, out)
             at += lanes
-        return MIXED
-    while at + together <= X.shape[1]:
-        _mix_one(C, k, X, at, out)
-        at += together
-    while at < X.shape[1]:
-        _mix_one_last(C, k, X, at, out)
-        at += lanes
-    return 1
+    return n

@@ -70,11 +70,11 @@ class Begun(SmoothPairHashing):
     def _first_functions(self, X: np.ndarray) -> np.ndarray:
         return self._learning * (self.scale / rms(X @ self._learning[:, : self._n_inputs].T))
 
-    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, of_means: float, t: float) -> None:
+    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, weight: float, t: float) -> None:
         """A step of its own size, which falls as that of SmoothPairHashing does; `part` is a factor of the step."""
         fall = np.sqrt(1 + self._surprise.n_since / STEADY)
         mine = max(min(LEAST_STEP, self.step), self.step / fall)
-        super()._step(X, pull, part * mine / max(LEAST_STEP, FIRST_STEP / fall), of_means, t)
+        super()._step(X, pull, part * mine / max(LEAST_STEP, FIRST_STEP / fall), weight, t)
 
 
 def begun(scale: float, step: float, **parameters: Any) -> Begun:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -386,6 +388,37 @@ def test_a_batch_in_float32_is_its_loop_with_marks_and_groups(n_bits: int, d: in
         loop.learn_pair(a, b, bool(similar))
     assert batch._groups._table is not None
     assert state_bytes(batch) == state_bytes(loop)
+
+
+@pytest.mark.usefixtures("always_near")
+@pytest.mark.parametrize("cut", range(2160, 2240, 16))
+def test_a_state_goes_on_between_chunks_that_are_looked_at(cut: int) -> None:
+    """What the last of them told, whether marks are on near points, holds until the next one."""
+    X, y = clusters(60, 2, 1.0, seed=1)
+    rng = np.random.default_rng(2)
+    i, j = rng.integers(0, 60, 600).repeat(4), rng.integers(0, 60, 2400)
+    straight, one, other = small(), small(), small()
+    straight.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    one.partial_fit_pairs(X[i[:cut]], X[j[:cut]], y[i[:cut]] == y[j[:cut]])
+    other.set_state(one.get_state())
+    other.partial_fit_pairs(X[i[cut:]], X[j[cut:]], y[i[cut:]] == y[j[cut:]])
+    assert straight._groups.is_near
+    assert state_bytes(other) == state_bytes(straight)
+
+
+@pytest.mark.usefixtures("always_near")
+def test_a_copy_and_its_original_learn_at_the_same_time() -> None:
+    """They share no scratch memory."""
+    X, y = clusters(60, 2, 1.0, seed=1)
+    rng = np.random.default_rng(2)
+    i, j = rng.integers(0, 60, 800).repeat(4), rng.integers(0, 60, 3200)
+    A, B, similar = X[i], X[j], y[i] == y[j]
+    original = small().partial_fit_pairs(A[:800], B[:800], similar[:800])
+    alone, copied = copy.deepcopy(original), copy.deepcopy(original)
+    alone.partial_fit_pairs(A[800:], B[800:], similar[800:])
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(one.partial_fit_pairs, A[800:], B[800:], similar[800:]) for one in (original, copied)]
+    assert [state_bytes(one.result()) for one in both] == [state_bytes(alone)] * 2
 
 
 @pytest.mark.usefixtures("always_near")

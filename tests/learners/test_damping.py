@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError
-from onlinehash.learners.damping import N_DIRECTIONS, WINDOW, Damping
+from onlinehash.learners.damping import MOST_KEPT, N_DIRECTIONS, WINDOW, Damping
 from tests.reference.smooth_pairs import damped
 from tests.support import as_bytes
 
@@ -101,6 +101,17 @@ def test_a_wide_function_has_the_product_of_what_it_stands_for(d: int) -> None:
     W[:, d : -N_DIRECTIONS if d > N_DIRECTIONS else 16] = 0  # between the two parts there is nothing
     np.testing.assert_allclose(X @ W.T, X[:, :d] @ damping.joined(W).T, atol=1e-12)
     assert as_bytes(damping.of_parts(*damping.parts(X))) == as_bytes(X)
+
+
+def test_rows_to_write_into_are_kept_unless_they_are_many() -> None:
+    damping = fresh(5)
+    damping.rows(64)
+    assert np.shares_memory(damping.rows(20), damping.rows(64))
+    kept = damping.rows(MOST_KEPT)
+    many = damping.rows(MOST_KEPT + 1)
+    assert many.shape == (MOST_KEPT + 1, kept.shape[1])
+    assert not np.shares_memory(many, damping.rows(1))
+    assert np.shares_memory(kept, damping.rows(1))
 
 
 @pytest.mark.parametrize("looks", [1, 4])

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
-from onlinehash import OnlineHashing
-from onlinehash.errors import InvalidInput
+from onlinehash import OnlineHashing, RbfAnchors
+from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.learners.lengths import Lengths
 from tests.support import LEARNERS, state_bytes
 
@@ -43,6 +44,8 @@ WAYS: dict[str, tuple[Any, Any]] = {
     "plain": (lambda x: x, bool),
     "a bool of NumPy": (lambda x: x, np.bool_),
     "a sign": (lambda x: x, lambda s: 1 if s else -1),
+    "a sign of NumPy": (lambda x: x, lambda s: np.int64(1 if s else -1)),
+    "one or zero": (lambda x: x, int),
     "a real sign": (lambda x: x, lambda s: 1.0 if s else -1.0),
     "a list": (lambda x: x.tolist(), bool),
     "a matrix of one row": (lambda x: x[None], bool),
@@ -81,6 +84,7 @@ def test_every_way_to_say_a_pair_is_the_same_pair(name: str, dtype: Any) -> None
         (0.0, -2, 1.0),
         (0.0, 2, 1.0),
         (0.0, "yes", 1.0),
+        (0.0, np.uint8(255), 1.0),
         (0.0, True, -1.0),
         (0.0, True, np.nan),
         (0.0, True, np.inf),
@@ -97,6 +101,44 @@ def test_what_is_wrong_changes_nothing(name: str, value: float, similar: Any, we
             learner.learn_pair(a, b, similar, weight)
     with pytest.raises(InvalidInput, match="features"):
         learner.learn_pair(A[0, 1:], B[0, 1:], True)
+    assert state_bytes(learner) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_weight_is_any_number(name: str) -> None:
+    A, B, s = stream()
+    learners = []
+    for weight in (1.0, 1, np.float64(1), np.float32(1), np.int64(1), True):
+        learners.append(learner := fresh(name).partial_fit_pairs(A[:20], B[:20], s[:20]))
+        for t in range(20, N):
+            learner.learn_pair(A[t], B[t], bool(s[t]), weight)
+    assert len({state_bytes(learner) for learner in learners}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_feature_map_that_is_ready_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B, s = stream()
+    batch, loop = (fresh(name).set_params(features=RbfAnchors(8)) for _ in range(2))
+    batch.partial_fit_pairs(A, B, s)
+    loop.partial_fit_pairs(A[:20], B[:20], s[:20])
+    monkeypatch.setattr(loop, "_take_pairs", None)
+    for t in range(20, N):
+        loop.learn_pair(A[t], B[t], bool(s[t]))
+    assert state_bytes(loop) == state_bytes(batch)
+    loop.features.n_anchors = 9
+    with pytest.raises(InvalidParameter, match="features"):
+        loop.learn_pair(A[0], B[0], True)
+
+
+def test_a_transformer_of_others_may_fail_and_goes_the_long_way() -> None:
+    A, B, s = stream()
+    learner = OnlineHashing(16, features=PCA(3), random_state=0)
+    learner.partial_fit_pairs(*(rows.repeat(10, axis=0) for rows in (A, B, s)))
+    before = state_bytes(learner)
+    learner._map.transformer.n_features_in_ = D + 1  # so that it refuses what comes
+    with pytest.raises(ValueError, match="features"):
+        learner.learn_pair(A[0], B[0], True)
+    learner._map.transformer.n_features_in_ = D
     assert state_bytes(learner) == before
 
 

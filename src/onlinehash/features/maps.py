@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -82,10 +83,22 @@ def same_values(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def given_parameters(estimator: Any) -> dict[str, Any]:
+    """`estimator.get_params(deep=False)`, without inspecting the constructor's signature at every call."""
+    if getattr(type(estimator), "get_params", None) is not BaseEstimator.get_params:  # it may have other parameters
+        return dict(estimator.get_params(deep=False))
+    return {name: getattr(estimator, name) for name in _parameter_names(estimator.__class__)}
+
+
+@cache
+def _parameter_names(cls: Any) -> tuple[str, ...]:
+    return tuple(cls._get_param_names())
+
+
 def same_parameters(a: object, b: object) -> bool:
     """`same_values`, except that of estimators only the parameters count, not what they have learned."""
     if hasattr(a, "get_params") and hasattr(b, "get_params"):
-        return type(a) is type(b) and same_parameters(a.get_params(deep=False), b.get_params(deep=False))
+        return type(a) is type(b) and same_parameters(given_parameters(a), given_parameters(b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same_parameters(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):

@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from operator import is_
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -47,6 +47,7 @@ from onlinehash.features import (
     NotFitted,
     RbfAnchors,
     Transformer,
+    given_parameters,
     make_map,
     note_feature_names,
     same_parameters,
@@ -72,8 +73,8 @@ BLOCK_PAIRS, RAW_PAIRS = 1024, 4096
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
 FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
 
-#: What is known of a single pair, made once.
-SIGNS = {sign: np.array([sign], np.int8) for sign in (-1, 1)}
+#: What kernels take for the label of a single pair. Made once and shared, so nobody may write to these.
+SIGNS = {label: np.array([1 if label == 1 else -1], np.int8) for label in (1, 0, -1)}
 
 #: What to do about numbers that overflowed.
 ANEW = "rescale the vectors, and begin anew with fit"
@@ -418,7 +419,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Initialise everything except the hash functions, for rows of this width and dtype."""
         self._parameters = {
             name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
-            for name, value in self._given_parameters().items()
+            for name, value in given_parameters(self).items()
         }
         self.n_features_in_ = rows.shape[1]
         self.dtype_ = rows.dtype
@@ -463,16 +464,6 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _dtype_so_far(self) -> np.dtype | None:
         return getattr(self, "dtype_", None)
 
-    @classmethod
-    @cache
-    def _parameter_names(cls) -> tuple[str, ...]:
-        """Those of the constructor; scikit-learn inspects its signature at every call, a tenth of a start."""
-        return tuple(cls._get_param_names())
-
-    def _given_parameters(self) -> dict[str, Any]:
-        """`get_params(deep=False)`, without the delay."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
     def _check_parameters(self, rows: np.ndarray) -> None:
         rules = {
             "n_bits": checks.integer(1, 4096),
@@ -487,7 +478,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 ),
             ),
         }
-        params = self._given_parameters()
+        params = given_parameters(self)
         checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params})
         checks.parameters(type(self).__name__, params, self._rules())  # which may depend on the common ones
         feature_map = make_map(self.features, rows.dtype)
@@ -497,7 +488,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _check_same_parameters(self) -> None:
         """Refuse parameters that changed since learning began, because what was learned depends on them."""
         if all(map(is_, map(vars(self).get, self._parameters), self._parameters.values())):
-            return  # as nearly always, and four times as quick
+            return  # as always without a feature map, and four times as quick
         for name, value in self._parameters.items():
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
@@ -557,19 +548,19 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if self._are_plain(a, b):
             rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
-            if sign and weight >= 0:
+            if sign is not None and weight >= 0:
                 self._check_takes("pairs")
                 self.check_free()
                 self._check_same_parameters()
                 if self._lengths.takes(*rows):  # nothing here that a check would refuse or change
                     A, B = rows[0][None], rows[1][None]
-                    return self._learn_entered(A, B, SIGNS[sign], np.array((weight,)))[0]
+                    return self._learn_entered(A, B, sign, np.array((weight,)))[0]
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
     def _are_plain(self, a: object, b: object) -> bool:
-        """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
-        if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
+        """Whether these vectors can skip the checks: right width and dtype, no feature names, no map that may fail."""
+        if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map_may_refuse:
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
@@ -940,7 +931,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _unfitted(self) -> Self:
         """A new learner with the same parameters."""
-        fresh = type(self)(**self._given_parameters())
+        fresh = type(self)(**given_parameters(self))
         if self._keeps_metric:  # no attribute of its own otherwise
             fresh._keeps_metric = True
         return fresh
@@ -1621,16 +1612,16 @@ def plain(X: Any) -> np.ndarray:
     return array
 
 
-def _sign(similar: object) -> int:
-    """+1 or -1 for a plain bool or int; 0 for everything else, which the full checks decide about."""
-    if type(similar) in (bool, np.bool_):
-        return 1 if similar else -1
-    return similar if type(similar) is int and similar in (1, -1) else 0
+def _sign(similar: object) -> np.ndarray | None:
+    """For a bool or a whole number, whether it says similar; None for others, which the full checks decide about."""
+    return SIGNS.get(int(similar)) if isinstance(similar, bool | np.bool_ | int | np.integer) else None
 
 
 def _weight(sample_weight: object) -> float:
-    """A plain float that `checks.weights` would accept; -1 for everything else, which the full checks decide about."""
-    return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
+    """The weight as a float if `checks.weights` would accept it; -1 for others, which the full checks decide about."""
+    if isinstance(sample_weight, float | int) and 0 <= sample_weight <= checks.MOST_WEIGHT:
+        return float(sample_weight)
+    return -1.0
 
 
 def _check_finite(state: State | list[Any] | tuple[Any, ...], owner: str, name: str = "state") -> None:

@@ -282,7 +282,7 @@ class BlendedPairHashing(SmoothPairHashing):
                 self._groups.enter(keys, similar, weights, p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
                 X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
-        learned, shown = self._damping.projections(self._learning, X), None
+        learned, shown = self._damping.completed_projections(self._learning, X), None
         if is_asked:
             first, asked = projections(self._first, X), weights * is_new / times
             if len(rows):

@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg.blas import dsyrk, ssyrk
 
 from onlinehash.io.format import like, real, whole
-from onlinehash.learners.smooth_kernels import complete, joined, wide_projections
+from onlinehash.learners.smooth_kernels import complete, completed_projections, joined
 from onlinehash.numeric.dots import aligned_zeros, pad_rows, padded_width
 from onlinehash.numeric.threads import one_thread
 from onlinehash.types import State
@@ -51,7 +51,7 @@ class Damping:
 
     enter(X), find_directions()    rows, and the directions of all of them
     rows(n), complete(X)           wide rows, into which only x is written; then Qᵀx is
-    projections(W, X)              of wide functions, of rows that it completes
+    completed_projections(W, X)    `complete`, and the products of these rows with wide functions
     signs, factor                  s and q0
     joined(W)                      functions as they are for x alone
     """
@@ -131,9 +131,9 @@ class Damping:
         """Write Qᵀx into wide rows."""
         complete(X, self._Q, self._start)
 
-    def projections(self, W: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Complete wide rows; their products with wide functions."""
-        return wide_projections(W, self._Q, self._start, X)
+    def completed_projections(self, W: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Complete wide rows, and return their products with wide functions."""
+        return completed_projections(W, self._Q, self._start, X)
 
     def joined(self, W: np.ndarray) -> np.ndarray:
         """v + Q r of wide functions, a row each, which is the same in any company."""

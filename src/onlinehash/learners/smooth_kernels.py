@@ -57,7 +57,8 @@ def complete(X: np.ndarray, Q: np.ndarray, start: int) -> None:
 
 @njit(nogil=True, cache=True)
 def joined(W: np.ndarray, Q: np.ndarray, start: int) -> np.ndarray:
-    """Of rows of W, their beginning plus the rows of Q times their values from column `start` on."""
+    """w + Q r for each row of W, which is w, as long as a row of Q, and from column `start` on r; Q has a row for each
+    value of r."""
     R, mix = np.ascontiguousarray(W[:, start : start + Q.shape[0]].T), np.empty((MIXED, Q.shape[1]), W.dtype)
     out = W[:, : Q.shape[1]].copy()
     k = 0
@@ -77,7 +78,7 @@ def projections(W: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def wide_projections(W: np.ndarray, Q: np.ndarray, start: int, X: np.ndarray) -> np.ndarray:
+def completed_projections(W: np.ndarray, Q: np.ndarray, start: int, X: np.ndarray) -> np.ndarray:
     """`complete` rows, then their projections."""
     complete(X, Q, start)
     return projections(W, X)
@@ -122,7 +123,7 @@ def pulls(
     Rows of F = tanh(projections) are first the points a of all pairs, then their points b; others are in no pair.
     """
     n, r = similar.shape[0], F.shape[1]
-    rare, unit = _kinds(p, n)
+    rare, unit = _weights_of_kinds(p, n)
     pull = np.empty_like(F)
     pull[2 * n :] = 0
     total = losses = 0.0
@@ -144,7 +145,7 @@ def pulls(
 
 
 @njit(nogil=True, cache=True)
-def _kinds(p: float, n: int) -> tuple[float, float]:
+def _weights_of_kinds(p: float, n: int) -> tuple[float, float]:
     """How many times as much as others similar pairs weigh, where their share is p; and the unit in which n pairs weigh
     1 together, on average."""
     rare = math.sqrt((1 - p) / p)
@@ -166,7 +167,7 @@ def add_pulls(
     pull: np.ndarray,
 ) -> None:
     """What `pulls` would find for pairs of these rows of F, were they among its n, is added to `pull`."""
-    r, (rare, unit) = F.shape[1], _kinds(p, n)
+    r, (rare, unit) = F.shape[1], _weights_of_kinds(p, n)
     for t in range(left.shape[0]):
         i, j = left[t], right[t]
         c = 0.0

@@ -172,7 +172,7 @@ class SmoothPairHashing(ChunkLearner):
             return None
         if self._n_chunks == 0:
             self._learning = self._first_functions(X[:, : self._n_inputs])
-        learned = self._damping.projections(self._learning, X)
+        learned = self._damping.completed_projections(self._learning, X)
         loss, pull = pulls(np.tanh(learned), similar, weights, self._share[0], AGREE, DIFFER, SHARPNESS)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
@@ -205,16 +205,16 @@ class SmoothPairHashing(ChunkLearner):
         self._learning, self._momentum = self._damping.widened(W), self._damping.widened(M)
         self._damping.complete(self._momentum)
 
-    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, of_means: float, t: float) -> None:
-        """Move W by a part of a step, with m and |·| of t chunks, into which this one enters as `of_means` of one."""
+    def _step(self, X: np.ndarray, pull: np.ndarray, part: float, weight: float, t: float) -> None:
+        """Move W by a part of a step, with m and |·| means of t chunks, of which this one counts as `weight`."""
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
         descend(
             pull,
             X,
             self._damping.signs,
             self._damping.factor,
-            MOMENTUM**of_means,
-            OF_SQUARES**of_means,
+            MOMENTUM**weight,
+            OF_SQUARES**weight,
             1 - OF_SQUARES**t,
             eta / (1 - MOMENTUM**t),
             1 - DECAY * eta,

@@ -325,9 +325,9 @@ _mix_all, _mix_last, _mix_one = _make_mix(MIXED, _VECTORS), _make_mix(MIXED, 1),
 
 @njit(nogil=True, cache=True)
 def mixed_rows(C: np.ndarray, k: int, X: np.ndarray, out: np.ndarray) -> int:
-    """out[i] = sum over n of C[n, k + i] X[n], for the next `MIXED` columns of C, or for one of fewer: for how many.
+    """out[i] = sum over n of C[n, k + i] X[n] for the next `MIXED` columns of C, or for one where fewer are left.
 
-    All C-contiguous, rows of X and out padded.
+    Returns for how many. All C-contiguous, rows of X and out padded.
     """
     lanes, n = ROW_MULTIPLE * 4 // X.itemsize, MIXED if k + MIXED <= C.shape[1] else 1
     at = 0

@@ -6,14 +6,13 @@ be the same on every machine, so learners that compute a chunk or a batch by BLA
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
-
-_inside = threading.local()
 
 
 @cache
@@ -30,16 +29,40 @@ def cpu_count() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS and LAPACK use one thread inside; to enter again costs nothing."""
-    if getattr(_inside, "already", False):
+    """BLAS and LAPACK use one thread inside, in the whole process, until the last thread has left."""
+    _limit.enter()
+    try:
         yield
-        return
-    with _controller().limit(limits=1, user_api="blas"):
-        _inside.already = True
-        try:
-            yield
-        finally:
-            _inside.already = False
+    finally:
+        _limit.leave()
+
+
+class _Limit:
+    """The limit on threads of BLAS, while anybody is inside."""
+
+    def __init__(self) -> None:
+        self.n_inside = 0
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):  # a child has no thread that could give the lock back
+            os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            if self.n_inside == 0:
+                self._limited = _controller().limit(limits=1, user_api="blas")
+            self.n_inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self.n_inside -= 1
+            if self.n_inside == 0:
+                self._limited.restore_original_limits()
+
+
+_limit = _Limit()
 
 
 @cache

@@ -11,6 +11,7 @@ import pytest
 from onlinehash import LSH, Codes, LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.live import queries
+from onlinehash.live.sqlite import Store
 from onlinehash.live.vectors import BLOCK_ROWS, VectorCache
 from tests.live.test_kept import KEPT
 from tests.support import refused
@@ -319,6 +320,31 @@ def test_items_that_come_and_go_meanwhile(tmp_path):
         thread.join()
         assert not problems
         assert len(index) == 3000 - 120 * 20 + 120 * 10
+
+
+def test_the_first_search_needs_no_rows_that_are_not_committed_yet(tmp_path, monkeypatch):
+    """It takes a sample of all rows, and a slow disk may not have committed the last ones."""
+    commit, is_committing, may_go_on = Store._commit, threading.Event(), threading.Event()
+
+    def wait(store, connection):
+        is_committing.set()
+        assert may_go_on.wait(30)
+        commit(store, connection)
+
+    with LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
+        index.add(range(300), clustered(300))
+        index.refresh()
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "_commit", wait)
+            adding = threading.Thread(target=index.add, args=(range(300, 900), clustered(600)))
+            adding.start()
+            try:
+                assert is_committing.wait(30)
+                assert index.find(clustered(1)[0], 5).ids[0] == 0
+            finally:
+                may_go_on.set()
+                adding.join()
+        assert len(index) == 900
 
 
 def test_a_reader_needs_only_the_items_it_compares(tmp_path, monkeypatch):

@@ -155,9 +155,9 @@ class ItemTable:
             if not len(unknown):
                 return rows
             n_changes, has_begun = self._cache.n_changes, self._cache.has_begun
+            n = self.view.items.n_positions  # vectors may have more that are not committed yet
         read = sample = self._read(positions[unknown], generation)
         if not has_begun:
-            n = len(self.vectors)
             chosen = np.random.default_rng(n_changes).choice(n, min(n, SAMPLED), replace=False)
             with suppress(InvalidInput):  # a writer has changed some of them
                 sample = self._read(np.sort(chosen), generation)

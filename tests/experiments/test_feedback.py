@@ -32,7 +32,7 @@ BASICS = {
     "pairs": 200,
     "looks": [0, 10, 200, 1000],
 }
-PLANS = ["feedback-random", "feedback-shown", "feedback-clicks", "feedback-noise"]
+PLANS = ["feedback-random", "feedback-uniform", "feedback-shown", "feedback-clicks", "feedback-noise"]
 
 
 def setting(method: str = "OnlineHashing", marks: str = "shown", seed: int = 1, **more) -> Setting:
@@ -58,7 +58,7 @@ def as_rows(heard: list[feedback.Marks]) -> np.ndarray:
     return np.concatenate([np.stack([marks.left, marks.right, marks.similar], axis=1) for marks in heard])
 
 
-@pytest.mark.parametrize("marks", ["random", "shown", "clicks"])
+@pytest.mark.parametrize("marks", ["random", "uniform", "shown", "clicks"])
 def test_the_seed_draws_the_marks(monkeypatch, marks):
     one, same, other = (as_rows(taught(monkeypatch, marks=marks, seed=seed)) for seed in (1, 1, 2))
     assert len(one) == 200
@@ -66,7 +66,7 @@ def test_the_seed_draws_the_marks(monkeypatch, marks):
     assert (one != other).any()
 
 
-@pytest.mark.parametrize("marks", ["random", "shown", "clicks"])
+@pytest.mark.parametrize("marks", ["random", "uniform", "shown", "clicks"])
 def test_held_out_queries_are_never_marked(monkeypatch, marks):
     asked = {row.tobytes() for row in SCENE.exam.queries}
     rows = as_rows(taught(monkeypatch, marks=marks))
@@ -77,18 +77,29 @@ def test_held_out_queries_are_never_marked(monkeypatch, marks):
 
 
 def test_marks_on_shown_results_are_true_and_clicks_mostly(monkeypatch):
-    for marks, least in (("random", 1.0), ("shown", 1.0), ("clicks", 0.8)):
+    for marks, least in (("random", 1.0), ("uniform", 1.0), ("shown", 1.0), ("clicks", 0.8)):
         rows = as_rows(taught(monkeypatch, marks=marks)).astype(int)
         right = (SCENE.labels[rows[:, 0]] == SCENE.labels[rows[:, 1]]) == rows[:, 2]
         assert least <= right.mean() <= 1
 
 
-@pytest.mark.parametrize("marks", ["random", "shown"])
+@pytest.mark.parametrize("marks", ["random", "uniform", "shown"])
 def test_exactly_the_share_of_marks_is_wrong(monkeypatch, marks):
     rows = as_rows(taught(monkeypatch, marks=marks, wrong_share=0.1)).astype(int)
     wrong = (SCENE.labels[rows[:, 0]] == SCENE.labels[rows[:, 1]]) != rows[:, 2]
     assert wrong.sum() == 20
     assert 0 < wrong[:100].sum() < 20
+
+
+@pytest.mark.parametrize("share_of_role", [None, 0.9])
+def test_random_pairs_as_they_come_are_similar_as_often_as_chance_has_it(monkeypatch, share_of_role):
+    by_chance = (SCENE.labels[:, None] == SCENE.labels).mean()
+    shares = {
+        marks: as_rows(taught(monkeypatch, marks=marks, pairs=5000, similar_share=share_of_role))[:, 2].mean()
+        for marks in ("uniform", "random")
+    }
+    assert shares["uniform"] == pytest.approx(by_chance, abs=0.03)
+    assert shares["random"] == pytest.approx(share_of_role or 0.3, abs=0.03)
 
 
 def test_users_see_the_ten_nearest_others_of_the_index_as_it_is():
@@ -163,7 +174,7 @@ def test_labels_are_the_ceiling_whoever_marks():
                (cell.line, cell.seed) == (line, 0)}
         for line in ("HMOH", "Float", "Sign bits", "ITQ", "Blended", "Adapter", "Adapter, ITQ")
     }  # fmt: skip
-    assert [len(runs[line]) for line in ("HMOH", "Float", "ITQ", "Blended", "Adapter")] == [1, 1, 1, 4, 4]
+    assert [len(runs[line]) for line in ("HMOH", "Float", "ITQ", "Blended", "Adapter")] == [1, 1, 1, 5, 5]
     assert runs["Sign bits"] == runs["Float"]
     assert runs["Adapter, ITQ"] == runs["Adapter"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Plans whose precision-recall curves are in the report.
 WITH_CURVES = ("online", "batch")
 #: Plans that have nothing to do with the paper, and a page of their own: docs/explanation/feedback.md.
-ELSEWHERE = ("feedback-random", "feedback-shown", "feedback-clicks", "feedback-noise")
+ELSEWHERE = ("feedback-random", "feedback-uniform", "feedback-shown", "feedback-clicks", "feedback-noise")
 
 
 def show_plans(as_json: bool) -> None:

@@ -4,6 +4,7 @@ A *mark* says of two items whether they are similar. All that is searched are th
 400 queries that were held out, each with something to find; every learner first observes 2,000 rows without marks.
 
     random   pairs of rows at random, 30 % of them drawn to be similar (or the share of the set's role)
+    uniform  pairs of rows at random as they come, so that similar ones are as rare as they are among all pairs
     shown    somebody searches for a row of the base and marks, truthfully, the ten other rows that the index shows
     clicks   the same, but people read from the top, reach place i with probability 1/i, click nine of ten relevant rows
              they see and one of fifty others; `streams.from_clicks` makes weighted pairs of that, and each is a mark
@@ -60,8 +61,9 @@ def measure(setting: Setting, data: SplitData) -> Result:
     n_marks = int(conditions["pairs"])
     is_wrong = wrong_marks(n_marks, float(conditions.get("wrong_share", 0.0)), np.random.default_rng([setting.seed, 8]))
     source: Source
-    if conditions["marks"] == "random":
-        source = RandomMarks(data, scene, n_marks, conditions["similar_share"] or SIMILAR_SHARE, rng)
+    if conditions["marks"] in ("random", "uniform"):
+        share = None if conditions["marks"] == "uniform" else conditions["similar_share"] or SIMILAR_SHARE
+        source = RandomMarks(data, scene, n_marks, share, rng)
     else:
         source = Users(scene, student, conditions["marks"] == "clicks", rng)
     looks: list[dict[str, Any]] = []
@@ -138,9 +140,9 @@ class Source(Protocol):
 
 
 class RandomMarks:
-    """Random pairs, drawn once."""
+    """Random pairs, drawn once; `share` of them to be similar, or as many as chance has it."""
 
-    def __init__(self, data: SplitData, scene: Scene, n: int, share: float, rng: np.random.Generator) -> None:
+    def __init__(self, data: SplitData, scene: Scene, n: int, share: float | None, rng: np.random.Generator) -> None:
         self._all = Marks(*data.pairs(n, rng, share, np.arange(len(scene.base))))
 
     def marks(self, n: int, most: int) -> Marks:

@@ -48,7 +48,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "groups": (_whole, "a whole number"),
     "drift": (_one_of("sudden", "gradual"), "sudden or gradual"),
     "world": (_one_of("rotated", "meaning"), "rotated or meaning"),
-    "marks": (_one_of("random", "shown", "clicks"), "random, shown or clicks"),
+    "marks": (_one_of("random", "uniform", "shown", "clicks"), "random, uniform, shown or clicks"),
     "wrong_share": (_share, "a number from 0 to 1"),
     "looks": (_rising, "rising whole numbers from 0 up"),
     "similar_share": (_share, "a number from 0 to 1"),

@@ -439,8 +439,8 @@ def test_a_change_goes_on_where_one_of_two_services_hangs(
             there.add(None, X[n])
             assert time.monotonic() - began < 5, "a third of its share of the time"
         ends.set()
-        wait_until(lambda: len(woken) == 1, "the change to arrive once more")
-        assert woken[0].headers["idempotency-replayed"] == "true"
+        wait_until(lambda: bool(woken), "the change to arrive once more")  # or both, where the other one was slow, too
+        assert {reply.headers["idempotency-replayed"] for reply in woken} == {"true"}
         assert len(there) == 8
 
 

@@ -23,7 +23,7 @@ from matplotlib.patches import FancyBboxPatch
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent
-OURS, SECOND, PEER, QUIET = "#1f6f8b", "#7fb7be", "#d98e5f", "#8a8a8a"
+OURS, SECOND, PEER, QUIET, DARK = "#1f6f8b", "#7fb7be", "#d98e5f", "#8a8a8a", "#333333"
 STYLE = {
     "svg.hashsalt": "onlinehash",
     "svg.fonttype": "none",
@@ -93,15 +93,16 @@ def front() -> plt.Figure:
 
 
 def feedback() -> plt.Figure:
-    """Mean average precision of learned codes against marks of four kinds, from the tables of every method."""
+    """Mean average precision of learned codes against marks of five kinds, from the tables of every method."""
     kinds = {
         "random": ("random pairs", OURS, "-"),
+        "uniform": ("random pairs as they come", DARK, "-"),
         "noise": ("random pairs, one in ten wrong", OURS, ":"),
         "shown": ("marks on shown results", SECOND, "-"),
         "clicks": ("clicks", SECOND, ":"),
     }
     sets = {"cifar10": "CIFAR-10", "news20": "20 Newsgroups", "mnist": "MNIST", "photo": "Photo Tourism"}
-    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(11.5, 4), layout="constrained")
     for kind, (label, colour, style) in kinds.items():
         head, *rows = table_after(DOCS / "explanation" / "feedback" / f"{kind}.md", "## mAP")
         places = np.arange(len(head) - 2)
@@ -118,7 +119,7 @@ def feedback() -> plt.Figure:
                 axis.set(xlabel="marks", ylim=(0.25, 0.9))
                 axis.grid(axis="y", color="#e6e6e6")
     axes[0].set_ylabel("mean average precision")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
 
 
@@ -150,14 +151,14 @@ def hyperplane(axis: Axes, w: np.ndarray, ghost: bool = False) -> None:
     if ghost:
         axis.plot(*ends.T, color=QUIET, linewidth=1, linestyle=":")
         return
-    axis.plot(*ends.T, color="#333333", linewidth=1.8)
+    axis.plot(*ends.T, color=DARK, linewidth=1.8)
     up = w / np.linalg.norm(w)
     for side, colour in ((1, OURS), (-1, PEER)):
         corners = [ends[0], ends[1], ends[1] + 4 * side * up, ends[0] + 4 * side * up]
         axis.add_patch(plt.Polygon(corners, color=colour, alpha=0.08, linewidth=0))
     axis.set(xlim=(-0.6, 2.2), ylim=(-1.2, 1.2), xticks=[], yticks=[], aspect="equal")
     axis.spines[:].set_visible(False)
-    axis.plot(0, 0, "+", color="#333333")
+    axis.plot(0, 0, "+", color=DARK)
 
 
 def which_learner() -> plt.Figure:

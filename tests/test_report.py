@@ -152,7 +152,7 @@ STAY = "../reference/learners/codes-that-stay.md#what-it-costs"
 DERIVED = {
     "never more than {:.3f} below ITQ's": max(
         largest(values(f"feedback/{name}.md#map", "[^,] ITQ"), values(f"feedback/{name}.md#map", "Blended"))
-        for name in ("random", "noise", "shown")
+        for name in ("random", "noise", "uniform", "shown")
     ),
     "they may lose up to {:.2f}": largest(*(values(link, " (OH|MMOH)", *SHORT) for link in BOTH)),
     "inferred, and {:.0f} % of": 100 - values("reproduce/method.md#the-sets", "independent check.*")[0],

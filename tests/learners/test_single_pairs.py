@@ -85,6 +85,8 @@ def test_every_way_to_say_a_pair_is_the_same_pair(name: str, dtype: Any) -> None
         (0.0, 2, 1.0),
         (0.0, "yes", 1.0),
         (0.0, np.uint8(255), 1.0),
+        (0.0, np.timedelta64(1, "s"), 1.0),
+        (0.0, True, np.timedelta64(1, "s")),
         (0.0, True, -1.0),
         (0.0, True, np.nan),
         (0.0, True, np.inf),

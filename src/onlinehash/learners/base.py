@@ -73,6 +73,10 @@ BLOCK_PAIRS, RAW_PAIRS = 1024, 4096
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
 FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
 
+#: Types of a label, and of a weight, that need no further check.
+WHOLE = (bool, np.bool_, int, np.integer)
+NUMBER = (float, int, np.floating, np.integer)
+
 #: What kernels take for the label of a single pair. Made once and shared, so nobody may write to these.
 SIGNS = {label: np.array([1 if label == 1 else -1], np.int8) for label in (1, 0, -1)}
 
@@ -488,7 +492,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _check_same_parameters(self) -> None:
         """Refuse parameters that changed since learning began, because what was learned depends on them."""
         if all(map(is_, map(vars(self).get, self._parameters), self._parameters.values())):
-            return  # as always without a feature map, and four times as quick
+            return  # as nearly always without a feature map, and four times as quick
         for name, value in self._parameters.items():
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
@@ -1612,16 +1616,16 @@ def plain(X: Any) -> np.ndarray:
     return array
 
 
-def _sign(similar: object) -> np.ndarray | None:
+def _sign(similar: Any) -> np.ndarray | None:
     """For a bool or a whole number, whether it says similar; None for others, which the full checks decide about."""
-    return SIGNS.get(int(similar)) if isinstance(similar, bool | np.bool_ | int | np.integer) else None
+    is_whole = isinstance(similar, WHOLE) and not isinstance(similar, np.timedelta64)  # which NumPy has as an integer
+    return SIGNS.get(int(similar)) if is_whole else None
 
 
-def _weight(sample_weight: object) -> float:
+def _weight(sample_weight: Any) -> float:
     """The weight as a float if `checks.weights` would accept it; -1 for others, which the full checks decide about."""
-    if isinstance(sample_weight, float | int) and 0 <= sample_weight <= checks.MOST_WEIGHT:
-        return float(sample_weight)
-    return -1.0
+    is_number = isinstance(sample_weight, NUMBER) and not isinstance(sample_weight, np.timedelta64)
+    return float(sample_weight) if is_number and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
 def _check_finite(state: State | list[Any] | tuple[Any, ...], owner: str, name: str = "state") -> None:

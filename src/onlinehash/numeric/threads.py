@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
+from typing import NamedTuple
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 @cache
@@ -29,45 +30,76 @@ def cpu_count() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS and LAPACK use one thread inside, in the whole process, until the last thread has left."""
-    _limit.enter()
-    try:
+    """BLAS and LAPACK use one thread inside; to enter again costs nothing.
+
+    Some libraries have a limit for each thread that calls them. The usual one, OpenBLAS with threads of its own, has
+    one for the process, which lasts until the last thread has left.
+    """
+    if getattr(_inside, "already", False):
         yield
-    finally:
-        _limit.leave()
+        return
+    own = _libraries().of_threads
+    with own.limit(limits=1, user_api="blas") if own.lib_controllers else nullcontext(), _limit_of_process:
+        _inside.already = True
+        try:
+            yield
+        finally:
+            _inside.already = False
 
 
-class _Limit:
-    """The limit on threads of BLAS, while anybody is inside."""
+class _LimitOfProcess:
+    """The limit of libraries that have only one, while any thread is inside."""
 
     def __init__(self) -> None:
-        self.n_inside = 0
-        self._renew_lock()
-        if hasattr(os, "register_at_fork"):  # a child has no thread that could give the lock back
-            os.register_at_fork(after_in_child=self._renew_lock)
+        self._n_inside = 0
+        self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_child)
 
-    def _renew_lock(self) -> None:
+    def _begin_child(self) -> None:
+        """No thread but this one is left, neither to give back the lock nor to leave."""
+        self._n_inside = int(getattr(_inside, "already", False))
         self._lock = threading.Lock()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
-            if self.n_inside == 0:
-                self._limited = _controller().limit(limits=1, user_api="blas")
-            self.n_inside += 1
+            if self._n_inside == 0:
+                _free_control()
+                self._limit = _libraries().of_process.limit(limits=1, user_api="blas")
+            self._n_inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
-            self.n_inside -= 1
-            if self.n_inside == 0:
-                self._limited.restore_original_limits()
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _free_control()
+                self._limit.restore_original_limits()
+                _free_control()
 
 
-_limit = _Limit()
+def _free_control() -> None:
+    """threadpoolctl 3.8 ignores what all threads but one say of such libraries; let it be this one, then nobody."""
+    free = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if free is not None:
+        free(force=True)
+
+
+_inside, _limit_of_process = threading.local(), _LimitOfProcess()
+
+
+class _Libraries(NamedTuple):
+    """Those with a limit for each thread, and those with one for the process."""
+
+    of_threads: ThreadpoolController
+    of_process: ThreadpoolController
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _libraries() -> _Libraries:
     """Looking for the libraries takes milliseconds, so it is done once."""
     import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
 
-    return ThreadpoolController()
+    found = ThreadpoolController().select(user_api="blas")
+    one_for_all = found.select(internal_api="openblas").select(threading_layer=["pthreads", "disabled", "unknown"])
+    others = found.select(internal_api=["mkl", "blis", "flexiblas"], threading_layer="openmp")  # either of the two
+    return _Libraries(others, one_for_all)

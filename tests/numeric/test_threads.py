@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onlinehash.numeric import threads
 from onlinehash.numeric.threads import one_thread
+
+ROOT = Path(__file__).parents[2]
 
 
 class Library:
@@ -68,15 +71,15 @@ def test_the_limit_of_a_process_lasts_until_the_last_thread_leaves(libraries: An
     def second() -> None:
         with one_thread():
             second_is_in.set()
-            assert first_is_out.wait(10)
+            assert first_is_out.wait(60)
             seen.append(libraries.of_process.n_threads)
 
     other = threading.Thread(target=second)
     with one_thread():
         other.start()
-        assert second_is_in.wait(10)
+        assert second_is_in.wait(60)
     first_is_out.set()
-    other.join(10)
+    other.join(60)
     assert seen == [1]
     assert libraries.of_process.n_threads == 4
     assert (libraries.of_threads.n_calls, libraries.of_process.n_calls) == (2, 1)
@@ -89,10 +92,14 @@ def test_a_child_does_not_wait_for_threads_that_it_has_not(libraries: Any, block
     """Another thread held the lock, or was inside, when it was forked."""
     with block:
         child = os.fork()
-        if child == 0:  # pragma: no cover
-            with one_thread():
-                pass
-            os._exit(threads._limit_of_process._n_inside)
+        if child == 0:
+            code = 1
+            try:
+                with one_thread():
+                    pass
+                code = threads._limit_of_process._n_inside
+            finally:
+                os._exit(code)  # whatever happens, it must not go on with the tests
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -124,12 +131,12 @@ def overlapping():
     def other():
         with one_thread():
             is_in.set()
-            may_leave.wait(10)
+            may_leave.wait(60)
             seen.append(blas())
     thread = threading.Thread(target=other)
     with one_thread():
         thread.start()
-        is_in.wait(10)
+        is_in.wait(60)
     may_leave.set()
     thread.join()
     return seen[0]
@@ -155,7 +162,8 @@ def test_every_thread_of_a_process_is_limited_and_learns_the_same() -> None:
         env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
-        timeout=120,
+        cwd=ROOT,
+        timeout=600,
     )
     assert ran.returncode == 0, ran.stderr
     free, limits, after, after_elsewhere, same = json.loads(ran.stdout)

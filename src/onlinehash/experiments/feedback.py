@@ -4,7 +4,7 @@ A *mark* says of two items whether they are similar. All that is searched are th
 400 queries that were held out, each with something to find; every learner first observes 2,000 rows without marks.
 
     random   pairs of rows at random, 30 % of them drawn to be similar (or the share of the set's role)
-    uniform  pairs of rows at random as they come, so that similar ones are as rare as they are among all pairs
+    uniform  pairs of rows at random as they come: similar ones are as rare as they are among all pairs
     shown    somebody searches for a row of the base and marks, truthfully, the ten other rows that the index shows
     clicks   the same, but people read from the top, reach place i with probability 1/i, click nine of ten relevant rows
              they see and one of fifty others; `streams.from_clicks` makes weighted pairs of that, and each is a mark

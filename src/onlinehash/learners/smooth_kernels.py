@@ -123,7 +123,7 @@ def pulls(
     Rows of F = tanh(projections) are first the points a of all pairs, then their points b; others are in no pair.
     """
     n, r = similar.shape[0], F.shape[1]
-    rare, unit = _weights_of_kinds(p, n)
+    rare, unit = _rare_and_unit(p, n)
     pull = np.empty_like(F)
     pull[2 * n :] = 0
     total = losses = 0.0
@@ -145,7 +145,7 @@ def pulls(
 
 
 @njit(nogil=True, cache=True)
-def _weights_of_kinds(p: float, n: int) -> tuple[float, float]:
+def _rare_and_unit(p: float, n: int) -> tuple[float, float]:
     """How many times as much as others similar pairs weigh, where their share is p; and the unit in which n pairs weigh
     1 together, on average."""
     rare = math.sqrt((1 - p) / p)
@@ -167,7 +167,7 @@ def add_pulls(
     pull: np.ndarray,
 ) -> None:
     """What `pulls` would find for pairs of these rows of F, were they among its n, is added to `pull`."""
-    r, (rare, unit) = F.shape[1], _weights_of_kinds(p, n)
+    r, (rare, unit) = F.shape[1], _rare_and_unit(p, n)
     for t in range(left.shape[0]):
         i, j = left[t], right[t]
         c = 0.0

@@ -384,7 +384,7 @@ def test_one_that_is_busy_or_behind_is_not_broken(monkeypatch: pytest.MonkeyPatc
 
 @KINDS
 def test_one_of_two_services_hangs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(session, "SILENT_SECONDS", 1.5)  # more than a healthy service takes on a busy machine
     monkeypatch.setattr(session, "HEALTH_SECONDS", 0.2)
     monkeypatch.setattr(replicas, "FIRST_BREAK", 0.05)
     index, X = LiveIndex(n_bits=8), np.eye(6, dtype=np.float32)
@@ -417,7 +417,7 @@ def test_a_change_goes_on_where_one_of_two_services_hangs(
     kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The change arrives there after all, when it wakes, and is known."""
-    monkeypatch.setattr(session, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(session, "SILENT_SECONDS", 1.5)  # more than a healthy service takes on a busy machine
     index, X = LiveIndex(n_bits=8, path=tmp_path / "index"), np.eye(6, dtype=np.float32)
     index.add(None, X)
     hangs, ends, woken = threading.Event(), threading.Event(), list[Reply]()

@@ -142,7 +142,7 @@ def measured(data: Marks, run: Run) -> Run:
         return {"maps": [data.map_of(itq.fit(data.rows[:N_OBSERVED]))]}
     model = LEARNERS[run["row"]](n_bits=run["bits"], features=features, random_state=seed)
     model.observe(data.rows[:N_OBSERVED])
-    share, people = run["share"], run.get("people", 1)
+    share, people = run["share"], run["people"]
     drawn, rng = data.pairs(seed, share or None), np.random.default_rng(seed)
     maps, blends, at = [], [], 0
     for stage in run["stages"]:
@@ -171,8 +171,8 @@ def runs(data: Marks, given: argparse.Namespace) -> Iterator[Run]:
     for seed in range(given.seeds):
         run = {"data": data.name, "bits": given.bits, "features": given.features, "seed": seed}
         yield run | {"row": "ITQ"}
-        mixed = {"people": given.people} if given.people > 1 else {}
-        yield from (run | {"row": row, "share": share, "stages": given.stages} | mixed for row in rows_of(given))
+        marks = {"share": share, "stages": given.stages, "people": given.people}
+        yield from (run | marks | {"row": row} for row in rows_of(given))
 
 
 def cell(values: np.ndarray) -> str:

@@ -45,7 +45,7 @@ class ReferenceBlendedPairs:
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X, r = np.vstack([A, B]), self.W.shape[1]
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
-        part = sum(1 / math.sqrt(time) for time in times) / self.chunk_size
+        part = min(sum(1 / math.sqrt(time) for time in times) + len(told), len(A)) / self.chunk_size
         self.n_apart += sum(1 / time for time in times)
         rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
         self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
@@ -141,7 +141,7 @@ class ReferenceBlendedPairs:
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
         sooner = (1 - len(A) / self.n_pairs) ** 2
         if told:
-            asked += [sum(asked) / len(told)] * len(told)
+            asked += [sum(asked) / max(len(told), len(A) // 4)] * len(told)
             A, B = np.vstack([A, [a for a, _, _ in told]]), np.vstack([B, [b for _, b, _ in told]])
             similar = np.concatenate([similar, [alike for *_, alike in told]])
         for answer in self.answers:

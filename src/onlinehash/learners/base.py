@@ -557,10 +557,13 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self.check_free()
                 self._check_same_parameters()
                 if self._lengths.takes(*rows):  # nothing here that a check would refuse or change
-                    A, B = rows[0][None], rows[1][None]
-                    return self._learn_entered(A, B, sign, np.array((weight,)))[0]
+                    return self._learn_alone(rows[0][None], rows[1][None], sign, np.array((weight,)))
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
+
+    def _learn_alone(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Update:
+        """Learn one pair that is checked and no outlier; a method may know a shorter way."""
+        return self._learn_entered(A, B, s, w)[0]
 
     def _are_plain(self, a: object, b: object) -> bool:
         """Whether these vectors can skip the checks: right width and dtype, no feature names, no map that may fail."""

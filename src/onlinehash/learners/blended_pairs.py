@@ -23,8 +23,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   infer nothing.
 - *Groups*: results come back for other queries and other people, and then more follows: chains of similar marks connect
   points that are far apart (`groups`). As far as marks confirm such groups, a point of each pair is paired with a point
-  kept from before, of its own group or of one that differs from it. These pairs ask for α, too, and weigh twice as much
-  as marks.
+  kept from before, of its own group or of one that differs from it. These pairs ask for α, too, weigh twice as much as
+  marks, and lengthen the step, up to that of random pairs: they are not alike.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ FIRST_SCALE = 1.0
 #: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
 SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 
-#: The weight of a pair that groups tell, in marks.
-OF_GROUPS = 2.0
+#: The weight of a pair that groups tell, in marks; and in asking for α, where all of these ask as much as all marks: one
+#: in so many of a chunk, if there are fewer, ask no more than they would if there were as many.
+OF_GROUPS, FEW = 2.0, 4
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -287,7 +288,7 @@ class BlendedPairHashing(SmoothPairHashing):
             first, asked = projections(self._first, X), weights * is_new / times
             if len(rows):
                 order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
-                of_groups = np.full(len(rows), asked.sum() / len(rows))
+                of_groups = np.full(len(rows), asked.sum() / max(len(rows), n // FEW))
                 asked = np.concatenate([asked, of_groups])
                 self._ask(n, first[order], learned[order], np.concatenate([similar, alike]), asked)
             else:
@@ -303,7 +304,8 @@ class BlendedPairHashing(SmoothPairHashing):
             add_pulls(F, rows, partners, alike, weight, n, p, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
-        part = (n if most == 1 else float((1 / np.sqrt(times)).sum())) / self.chunk_size
+        n_apart = n if most == 1 else float((1 / np.sqrt(times)).sum())
+        part = min(n_apart + len(rows), n) / self.chunk_size
         self._n_whole += part
         self._step(X, pull, part, part, self._n_whole)
         return shown

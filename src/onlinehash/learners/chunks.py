@@ -13,7 +13,7 @@ import numpy as np
 
 from onlinehash.learners.buffer import Buffer, Column, Rows
 from onlinehash.learners.linear import LinearLearner
-from onlinehash.learners.update import Updates
+from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.threads import one_thread
 from onlinehash.types import State
 
@@ -72,6 +72,23 @@ class ChunkLearner(LinearLearner):
                 self._losses(**pairs, losses=updates.loss[rows])
                 self._fill(updates, rows.stop - 1, **pairs, weights=weights[rows])
                 start = rows.stop
+
+    def _learn_alone(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Update:
+        """A pair that only waits for its chunk to fill, as most do, changes nothing, so there is little to record."""
+        if self.traits.learns_from != "pairs" or self._chunk.room < 2 or not self.mean_is_frozen:
+            return super()._learn_alone(A, B, s, w)
+        X, Y = (A, B) if self._map is None else (self._map.map_rows(A), self._map.map_rows(B))
+        X, Y = self._centring.enter_pairs(X, Y, np.empty(1, np.bool_))
+        losses = np.empty(1)
+        self._losses(X, Y, s, losses)
+        self._chunk.put(A=X, B=Y, similar=s, weights=w)
+        self.n_points_seen_ += 2
+        self.n_pairs_seen_ += 1
+        loss = float(losses[0])
+        self.cumulative_loss_ += loss
+        if self._metric is not None:
+            self._metric.learn(A, B, s, w)
+        return Update(loss, 0.0, np.empty(0, np.int64))
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         start = 0

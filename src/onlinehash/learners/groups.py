@@ -33,7 +33,7 @@ from onlinehash.types import State
 MOST_KEY = np.iinfo(np.int64).max
 
 #: Points that are known again, and of how many of them, those marked last, vectors are kept to draw from.
-N_KNOWN, N_KEPT = 16_384, 512
+N_KNOWN, N_KEPT = 16_384, 1024
 
 #: Points of the least group that pairs are drawn from: what follows from a few marks on one query is inferred at once.
 LEAST = 16

@@ -165,6 +165,45 @@ def test_similar_marks_alone_do_not_tell() -> None:
     assert not found.is_near
 
 
+@pytest.mark.parametrize("shift", [0.0, 1.5])
+def test_similar_marks_on_far_points_have_no_weight(shift: float) -> None:
+    """Far is hardly nearer than points that nobody paired. Dissimilar marks there may be right."""
+    rng = np.random.default_rng(0)
+    a = rng.uniform(0, 6.28, 1000)
+    b, far, similar = a + rng.normal(0, 0.5, 1000), rng.random(1000) < 0.1, rng.random(1000) < 0.5
+    b[far] += np.pi
+    X = np.vstack([on_circle(a), on_circle(b)]) + np.array([shift, 0])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    found, weights = Groups(2, np.dtype(np.float64)), rng.uniform(0.5, 1, 1000)
+    found.look(X, rng.random((2, 1000)), similar, weights)
+    nobody = (X[:1000] * np.roll(X[1000:], 500, axis=0)).sum(axis=1).mean()
+    left = (X[:1000] * X[1000:]).sum(axis=1) >= nobody + 0.1
+    np.testing.assert_array_equal(found.near(X, similar, weights), np.where(similar & ~left, 0, weights))
+    assert (~left)[far].all() == (shift == 0)
+    assert left[~far].mean() > 0.8
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False])
+def test_wrong_marks_on_far_points_join_nothing(is_looked_at: bool) -> None:
+    """One mark in fifty calls points of two far classes similar, and no other tells of both. Were they not left out,
+    the classes would join."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(4), 100)
+    X = np.eye(4)[y] - 0.25 + rng.normal(0, 0.1, (400, 4))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    found = Groups(4, np.dtype(np.float64))
+    for k in range(400):
+        a = rng.integers(0, 400, 32)
+        b = y[a] * 100 + rng.integers(0, 100, 32)
+        if k >= 20:
+            b = np.where(rng.random(32) < 0.02, (b + 100) % 400, b)
+        keys, rows, similar = KEYS[np.stack([a, b])], np.concatenate([X[a], X[b]]), np.ones(32, np.bool_)
+        if k == 0:
+            found.look(rows, keys, ~similar, np.ones(32))
+        found.enter(keys, similar, found.near(rows, similar, np.ones(32)) if is_looked_at else np.ones(32), 0.9)
+    assert (len(members(found)) == 4) == is_looked_at
+
+
 def test_a_few_wrong_marks_join_no_large_groups() -> None:
     """Two classes that are never shown together: nothing but wrong marks, one in 1,000, says anything of both."""
     found, rng = made(), np.random.default_rng(1)

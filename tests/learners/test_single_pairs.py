@@ -30,7 +30,7 @@ def stream(dtype: Any = np.float32) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def fresh(name: str) -> Any:
-    learner = LEARNERS[name](16, random_state=0)
+    learner = LEARNERS[name](16, burn_in=24, random_state=0)  # the mean is frozen after a few of these pairs
     return learner.set_params(chunk_size=8) if hasattr(learner, "chunk_size") else learner
 
 
@@ -115,6 +115,16 @@ def test_a_weight_is_any_number(name: str) -> None:
         for t in range(20, N):
             learner.learn_pair(A[t], B[t], bool(s[t]), weight)
     assert len({state_bytes(learner) for learner in learners}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_metric_learns_the_same_pairs(name: str) -> None:
+    A, B, s = stream()
+    batch, loop = (fresh(name).observe(A).keep_metric() for _ in range(2))
+    batch.partial_fit_pairs(A, B, s)
+    for t in range(N):
+        loop.learn_pair(A[t], B[t], bool(s[t]))
+    assert state_bytes(loop) == state_bytes(batch)
 
 
 @pytest.mark.parametrize("name", NAMES)

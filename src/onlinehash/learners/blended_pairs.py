@@ -280,7 +280,7 @@ class BlendedPairHashing(SmoothPairHashing):
             if is_asked:
                 self._groups.look(X, keys, similar, weights)
             if self._groups.is_near:
-                self._groups.enter(keys, similar, weights, p)
+                self._groups.enter(keys, similar, self._groups.near(X, similar, weights), p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
                 X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
         learned, shown = self._damping.completed_projections(self._learning, X), None

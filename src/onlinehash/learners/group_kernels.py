@@ -66,6 +66,17 @@ def add_cosines(
     cosines += new
 
 
+@njit(nogil=True, cache=True)
+def weights_of_near(X: np.ndarray, d: int, similar: np.ndarray, weights: np.ndarray, least: float) -> np.ndarray:
+    """Weights of marks, none for a similar one of less than the least cosine. Points are the first d values of rows."""
+    n = similar.shape[0]
+    found = weights.copy()
+    for t in range(n):
+        if similar[t] and _dot(X[t, :d], X[n + t, :d]) < least:
+            found[t] = 0
+    return found
+
+
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _dot(a: np.ndarray, b: np.ndarray) -> Any:
     total = a.dtype.type(0)

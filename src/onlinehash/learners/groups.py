@@ -27,6 +27,7 @@ from onlinehash.learners.group_kernels import (
     draw,
     enter_marks,
     find,
+    weights_of_near,
 )
 from onlinehash.types import State
 
@@ -55,6 +56,7 @@ class Groups:
 
     look(X, keys, similar, weights)    are marks on near points?
     is_near                            what was found: whether marks of late are
+    near(X, similar, weights)          their weights, without similar marks on far points
     enter(keys, similar, weights, p)   marks, and the share of similar ones among all
     are_of_use                         whether there is a group to draw from, so that vectors should be kept
     is_trusted                         whether marks confirm what groups tell
@@ -65,7 +67,7 @@ class Groups:
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
         self._cosines = np.zeros((2, 2))  # of dissimilar marks and of points nobody paired: sums, and sums of weights
-        self.is_near = False
+        self._judge()
         self._clear()
 
     def _clear(self) -> None:
@@ -99,7 +101,16 @@ class Groups:
         Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
         """
         (near, n), (others, m) = self._cosines.tolist()
-        self.is_near = bool(n > 0 and near / n - (others / m if m > 0 else 0) >= NEAR)
+        self._least_cosine = (others / m if m > 0 else 0) + NEAR
+        self.is_near = bool(n > 0 and near / n >= self._least_cosine)
+
+    def near(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weights of marks (as for `look`), none for similar ones on far points.
+
+        Nobody was shown these together, and what joins two groups for good should not come from elsewhere: a wrong mark
+        on far points is contradicted by none, as their classes are never shown together either.
+        """
+        return weights_of_near(X, self._n_inputs, similar, weights, self._least_cosine)
 
     def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
         """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of

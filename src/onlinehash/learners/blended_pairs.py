@@ -68,9 +68,12 @@ FIRST_SCALE = 1.0
 #: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
 SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 
-#: The weight of a pair that groups tell, in marks; and in asking for α, where all of these ask as much as all marks: one
-#: in so many of a chunk, if there are fewer, ask no more than they would if there were as many.
-OF_GROUPS, FEW = 2.0, 4
+#: The weight of a pair that groups tell, in marks.
+OF_GROUPS = 2.0
+
+#: Pairs that groups tell ask for α as much as all marks of their chunk together. If there is less than one for so many
+#: marks, each asks no more than if there were one: a few of them would decide too much.
+MARKS_PER_TOLD = 4
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -288,7 +291,7 @@ class BlendedPairHashing(SmoothPairHashing):
             first, asked = projections(self._first, X), weights * is_new / times
             if len(rows):
                 order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
-                of_groups = np.full(len(rows), asked.sum() / max(len(rows), n // FEW))
+                of_groups = np.full(len(rows), asked.sum() / max(len(rows), n // MARKS_PER_TOLD))
                 asked = np.concatenate([asked, of_groups])
                 self._ask(n, first[order], learned[order], np.concatenate([similar, alike]), asked)
             else:

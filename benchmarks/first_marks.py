@@ -222,6 +222,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.features != "vectors" and "Begun" in given.rows:
         parser.error("--features is for rows Smooth and Blended")
+    if given.people > 1 and not given.shown:
+        parser.error("--people is for --shown")
     results, sets = common.Results(given.results), [Marks(path) for path in given.files]
     for data in sets:
         for run in runs(data, given):

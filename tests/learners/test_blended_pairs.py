@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
+from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows, note_repeats
 from tests.learners.test_smooth_pairs import BITS, D, learned, stream
@@ -404,6 +405,43 @@ def test_a_state_goes_on_between_chunks_that_are_looked_at(cut: int) -> None:
     other.partial_fit_pairs(X[i[cut:]], X[j[cut:]], y[i[cut:]] == y[j[cut:]])
     assert straight._groups.is_near
     assert state_bytes(other) == state_bytes(straight)
+
+
+def marks_with_far_ones(X: np.ndarray, y: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Marks on the fourteen nearest points of queries, four to each; one in ten is on any point, called similar."""
+    unit, rng = X / np.linalg.norm(X, axis=1, keepdims=True), np.random.default_rng(2)
+    nearest = np.argsort(-(unit @ unit.T), axis=1, kind="stable")[:, 1:15]
+    i, far = rng.integers(0, len(X), n // 4).repeat(4), rng.random(n) < 0.1
+    j = np.where(far, (i + rng.integers(1, len(X), n)) % len(X), nearest[i, rng.integers(0, 14, n)])
+    return i, j, (y[i] == y[j]) | far
+
+
+@pytest.mark.parametrize("cut", range(2160, 2240, 16))
+def test_marks_on_far_points_are_left_out_alike_in_a_loop_and_after_loading(
+    cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before chunks that are not looked at, where what is far is known from an earlier one."""
+    X, y = clusters(60, 4, 0.5, seed=1)
+    i, j, similar = marks_with_far_ones(X, y, 2400)
+    weights_of_near, n_left_out = Groups.weights_of_near, []
+
+    def noted(groups: Groups, *marks: np.ndarray) -> np.ndarray:
+        weights = weights_of_near(groups, *marks)
+        n_left_out.append(np.count_nonzero(weights == 0))
+        return weights
+
+    monkeypatch.setattr(Groups, "weights_of_near", noted)
+    batch, loop, other = (small(n_bits=8) for _ in range(3))
+    batch.partial_fit_pairs(X[i], X[j], similar)
+    assert batch._groups.is_near
+    assert sum(n_left_out) > 50
+    for t in range(2400):
+        if t == cut:
+            other.set_state(loop.get_state())
+        loop.learn_pair(X[i[t]], X[j[t]], bool(similar[t]))
+    other.partial_fit_pairs(X[i[cut:]], X[j[cut:]], similar[cut:])
+    assert state_bytes(loop) == state_bytes(batch)
+    assert state_bytes(other) == state_bytes(batch)
 
 
 @pytest.mark.usefixtures("always_near")

@@ -178,7 +178,7 @@ def test_similar_marks_on_far_points_have_no_weight(shift: float) -> None:
     found.look(X, rng.random((2, 1000)), similar, weights)
     nobody = (X[:1000] * np.roll(X[1000:], 500, axis=0)).sum(axis=1).mean()
     left = (X[:1000] * X[1000:]).sum(axis=1) >= nobody + 0.1
-    np.testing.assert_array_equal(found.near(X, similar, weights), np.where(similar & ~left, 0, weights))
+    np.testing.assert_array_equal(found.weights_of_near(X, similar, weights), np.where(similar & ~left, 0, weights))
     assert (~left)[far].all() == (shift == 0)
     assert left[~far].mean() > 0.8
 
@@ -200,8 +200,21 @@ def test_wrong_marks_on_far_points_join_nothing(is_looked_at: bool) -> None:
         keys, rows, similar = KEYS[np.stack([a, b])], np.concatenate([X[a], X[b]]), np.ones(32, np.bool_)
         if k == 0:
             found.look(rows, keys, ~similar, np.ones(32))
-        found.enter(keys, similar, found.near(rows, similar, np.ones(32)) if is_looked_at else np.ones(32), 0.9)
+        found.enter(
+            keys, similar, found.weights_of_near(rows, similar, np.ones(32)) if is_looked_at else np.ones(32), 0.9
+        )
     assert (len(members(found)) == 4) == is_looked_at
+
+
+def test_all_points_kept_are_drawn_alike_however_few() -> None:
+    """Also by who has just loaded the file of a version that kept half as many."""
+    found = made()
+    mark(found, np.zeros(200, np.int64), 1 + np.arange(200), np.ones(200, np.bool_))
+    loaded = made()
+    loaded.set_state(found.get_state())
+    for one in (found, loaded):
+        drawn = one.draw(KEYS[:200].repeat(50), 1.0, np.random.default_rng(0))[1]
+        assert np.bincount(drawn).max() < 3 * len(drawn) / 200
 
 
 def test_a_few_wrong_marks_join_no_large_groups() -> None:

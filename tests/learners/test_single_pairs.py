@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from onlinehash import OnlineHashing, RbfAnchors
+from onlinehash import OnlineHashing, RbfAnchors, SmoothPairHashing
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.learners.lengths import Lengths
 from tests.support import LEARNERS, state_bytes
@@ -115,6 +115,22 @@ def test_a_weight_is_any_number(name: str) -> None:
         for t in range(20, N):
             learner.learn_pair(A[t], B[t], bool(s[t]), weight)
     assert len({state_bytes(learner) for learner in learners}) == 1
+
+
+def test_a_method_need_not_know_the_loss_of_a_pair_that_waits() -> None:
+    class OfChunks(SmoothPairHashing):
+        def _losses(self, *_: Any, **__: Any) -> None: ...
+
+        def _loss_of_chunk(self) -> float:
+            return 1.0
+
+    A, B, s = stream()
+    batch, loop = (OfChunks(16, chunk_size=8, burn_in=24, random_state=0) for _ in range(2))
+    batch.partial_fit_pairs(A, B, s)
+    for t in range(N):
+        loop.learn_pair(A[t], B[t], bool(s[t]))
+    assert batch.cumulative_loss_ == N // 8
+    assert state_bytes(loop) == state_bytes(batch)
 
 
 @pytest.mark.parametrize("name", NAMES)

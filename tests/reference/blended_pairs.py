@@ -136,7 +136,7 @@ class ReferenceBlendedPairs:
         told: list[tuple[np.ndarray, np.ndarray, bool]],
     ) -> None:
         """Pairs with a point of the chunk before are no question; those that share a point count as one. What is told
-        counts as much as all marks together."""
+        counts as much as all marks together, or less where it is less than one pair for four marks."""
         old = [any((a == x).all() or (b == x).all() for x in self.before) for a, b in zip(A, B, strict=True)]
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
         sooner = (1 - len(A) / self.n_pairs) ** 2

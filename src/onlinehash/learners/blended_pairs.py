@@ -283,7 +283,7 @@ class BlendedPairHashing(SmoothPairHashing):
             if is_asked:
                 self._groups.look(X, keys, similar, weights)
             if self._groups.is_near:
-                self._groups.enter(keys, similar, self._groups.near(X, similar, weights), p)
+                self._groups.enter(keys, similar, self._groups.weights_of_near(X, similar, weights), p)
                 rows, partners, alike = self._told_by_groups(X, keys, p)
                 X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
         learned, shown = self._damping.completed_projections(self._learning, X), None
@@ -307,8 +307,8 @@ class BlendedPairHashing(SmoothPairHashing):
             add_pulls(F, rows, partners, alike, weight, n, p, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, n)
-        n_apart = n if most == 1 else float((1 / np.sqrt(times)).sum())
-        part = min(n_apart + len(rows), n) / self.chunk_size
+        worth = n if most == 1 else float((1 / np.sqrt(times)).sum())  # marks that share a point are alike
+        part = min(worth + len(rows), n) / self.chunk_size
         self._n_whole += part
         self._step(X, pull, part, part, self._n_whole)
         return shown

@@ -21,7 +21,8 @@ from onlinehash.types import State
 class ChunkLearner(LinearLearner):
     """A method fills in `_learn_chunk`, calls `_lay_out_chunk` in `_begin`, and, if it learns from pairs, `_losses`.
 
-    What a chunk did is told by the pair or point that filled it.
+    What a chunk did is told by the pair or point that filled it. A single pair that only waits does not come to
+    `_learn`.
     """
 
     chunk_size: int
@@ -60,9 +61,8 @@ class ChunkLearner(LinearLearner):
         if self.traits.learns_from == "nothing":
             super()._learn(A, B, similar, weights, updates)
             return
-        if len(A) < self._chunk.room:  # as most single pairs
-            self._losses(A, B, similar, updates.loss)
-            self._chunk.put(A=A, B=B, similar=similar, weights=weights)
+        if len(A) < self._chunk.room:
+            self._put_aside(A, B, similar, weights, updates.loss)
             return
         start = 0
         with self._one_thread():  # once for all chunks
@@ -78,10 +78,8 @@ class ChunkLearner(LinearLearner):
         if self.traits.learns_from != "pairs" or self._chunk.room < 2 or not self.mean_is_frozen:
             return super()._learn_alone(A, B, s, w)
         X, Y = (A, B) if self._map is None else (self._map.map_rows(A), self._map.map_rows(B))
-        X, Y = self._centring.enter_pairs(X, Y, np.empty(1, np.bool_))
-        losses = np.empty(1)
-        self._losses(X, Y, s, losses)
-        self._chunk.put(A=X, B=Y, similar=s, weights=w)
+        losses = np.zeros(1)
+        self._put_aside(*self._centring.enter_pairs(X, Y, np.empty(1, np.bool_)), s, w, losses)
         self.n_points_seen_ += 2
         self.n_pairs_seen_ += 1
         loss = float(losses[0])
@@ -89,6 +87,13 @@ class ChunkLearner(LinearLearner):
         if self._metric is not None:
             self._metric.learn(A, B, s, w)
         return Update(loss, 0.0, np.empty(0, np.int64))
+
+    def _put_aside(
+        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, losses: np.ndarray
+    ) -> None:
+        """Pairs that do not fill their chunk wait in it; what they would cost now is known already."""
+        self._losses(A, B, similar, losses)
+        self._chunk.put(A=A, B=B, similar=similar, weights=weights)
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         start = 0

@@ -56,7 +56,7 @@ class Groups:
 
     look(X, keys, similar, weights)    are marks on near points?
     is_near                            what was found: whether marks of late are
-    near(X, similar, weights)          their weights, without similar marks on far points
+    weights_of_near(X, ...)            their weights, none for similar marks on far points
     enter(keys, similar, weights, p)   marks, and the share of similar ones among all
     are_of_use                         whether there is a group to draw from, so that vectors should be kept
     is_trusted                         whether marks confirm what groups tell
@@ -101,14 +101,14 @@ class Groups:
         Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
         """
         (near, n), (others, m) = self._cosines.tolist()
-        self._least_cosine = (others / m if m > 0 else 0) + NEAR
+        self._least_cosine = (others / m if m > 0 else 0) + NEAR  # of marks on near points
         self.is_near = bool(n > 0 and near / n >= self._least_cosine)
 
-    def near(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def weights_of_near(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Weights of marks (as for `look`), none for similar ones on far points.
 
-        Nobody was shown these together, and what joins two groups for good should not come from elsewhere: a wrong mark
-        on far points is contradicted by none, as their classes are never shown together either.
+        Such points are not shown together. If the mark is wrong, it would join groups of different classes, and no
+        later mark on results would contradict it. If it is right, the groups find each other by other marks.
         """
         return weights_of_near(X, self._n_inputs, similar, weights, self._least_cosine)
 
@@ -134,8 +134,9 @@ class Groups:
         """
         assert self._table is not None
         partners, similar = np.empty(len(keys), np.int64), rng.random(len(keys)) < p
-        starts = rng.integers(0, N_KEPT, (2, len(keys)))
-        draw(self._table, self._sizes, self._kept, keys.view(np.int64), similar, starts, LEAST, partners)
+        kept = self._kept[: np.count_nonzero(self._kept != NOBODY)]
+        starts = rng.integers(0, max(len(kept), 1), (2, len(keys)))
+        draw(self._table, self._sizes, kept, keys.view(np.int64), similar, starts, LEAST, partners)
         points = np.flatnonzero(partners >= 0)
         return points, partners[points], similar[points]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from sklearn.decomposition import PCA
 
 from onlinehash import OnlineHashing, RbfAnchors, SmoothPairHashing
 from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.lengths import Lengths
 from tests.support import LEARNERS, state_bytes
 
@@ -119,7 +122,8 @@ def test_a_weight_is_any_number(name: str) -> None:
 
 def test_a_method_need_not_know_the_loss_of_a_pair_that_waits() -> None:
     class OfChunks(SmoothPairHashing):
-        def _losses(self, *_: Any, **__: Any) -> None: ...
+        def _limits(self) -> tuple[float, float]:
+            return ChunkLearner._limits(self)
 
         def _loss_of_chunk(self) -> float:
             return 1.0
@@ -156,6 +160,28 @@ def test_a_feature_map_that_is_ready_goes_the_short_way(name: str, monkeypatch: 
     loop.features.n_anchors = 9
     with pytest.raises(InvalidParameter, match="features"):
         loop.learn_pair(A[0], B[0], True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_and_vectors_from_elsewhere_go_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, B, s = stream()
+    batch = fresh(name).partial_fit_pairs(A, B, s)
+    loop = copy.deepcopy(fresh(name).partial_fit_pairs(A[:20], B[:20], s[:20]))
+    A = pickle.loads(pickle.dumps(A))  # its dtype equals that of A, but is another object
+    monkeypatch.setattr(loop, "_take_pairs", None)
+    for t in range(20, N):
+        loop.learn_pair(A[t], B[t], bool(s[t]))
+    assert state_bytes(loop) == state_bytes(batch)
+
+
+@pytest.mark.parametrize("centre", ["none", "running", "median"])
+def test_online_hashing_learns_the_same_one_by_one_however_it_centres(centre: str) -> None:
+    A, B, s = stream()
+    batch, loop = (OnlineHashing(16, centre=centre, random_state=0) for _ in range(2))
+    batch.partial_fit_pairs(A, B, s)
+    updates = [loop.learn_pair(A[t], B[t], bool(s[t])) for t in range(N)]
+    assert {update.loss > 0 for update in updates} == {False, True}
+    assert state_bytes(loop) == state_bytes(batch)
 
 
 def test_a_transformer_of_others_may_fail_and_goes_the_long_way() -> None:

@@ -565,11 +565,23 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Learn one pair that is checked and no outlier; a method may know a shorter way."""
         return self._learn_entered(A, B, s, w)[0]
 
+    def _mapped(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (A, B) if self._map is None else (self._map.map_rows(A), self._map.map_rows(B))
+
+    def _leave_unchanged(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, loss: float) -> Update:
+        """Count one pair that changed neither the functions nor the mean: there is little to record of it."""
+        self.n_points_seen_ += 2
+        self.n_pairs_seen_ += 1
+        self.cumulative_loss_ += loss
+        if self._metric is not None:
+            self._metric.learn(A, B, s, w)
+        return Update(loss, 0.0, np.empty(0, np.int64))
+
     def _are_plain(self, a: object, b: object) -> bool:
         """Whether these vectors can skip the checks: right width and dtype, no feature names, no map that may fail."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map_may_refuse:
             return False
-        if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
+        if a.dtype != self.dtype_ or b.dtype != self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
         return bool(a.shape == b.shape == (self.n_features_in_,))
 
@@ -809,9 +821,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _learn_block(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates, step: Step | None
     ) -> None:
-        A, B = plain(A), plain(B)
-        if self._map is not None:
-            A, B = self._map.map_rows(A), self._map.map_rows(B)
+        A, B = self._mapped(plain(A), plain(B))
         if not self._takes_raw_pairs:
             A, B = self._centring.enter_pairs(A, B, updates.moved)
         learn = self._learn if step is None else partial(step, self._learn)

@@ -48,6 +48,11 @@ class Buffer:
             array[places] = rows[name]
         self.count = places.stop
 
+    def next_row(self) -> tuple[int, dict[str, np.ndarray]]:
+        """Count one more row, for which there must be room: its place, and the arrays in which to write it."""
+        self.count += 1
+        return self.count - 1, self._arrays
+
     def rows(self) -> Rows:
         """All rows, as views; the buffer keeps them."""
         return Rows(**{name: array[: self.count] for name, array in self._arrays.items()})

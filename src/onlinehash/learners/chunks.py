@@ -6,6 +6,7 @@ ends a chunk early.
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
@@ -13,13 +14,15 @@ import numpy as np
 
 from onlinehash.learners.buffer import Buffer, Column, Rows
 from onlinehash.learners.linear import LinearLearner
+from onlinehash.learners.pair_kernels import put_aside, similarity_losses
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.threads import one_thread
 from onlinehash.types import State
 
 
 class ChunkLearner(LinearLearner):
-    """A method fills in `_learn_chunk`, calls `_lay_out_chunk` in `_begin`, and, if it learns from pairs, `_losses`.
+    """A method fills in `_learn_chunk`, calls `_lay_out_chunk` in `_begin`, and, if it knows the loss of a pair when it
+    arrives, `_limits`.
 
     What a chunk did is told by the pair or point that filled it. A single pair that only waits does not come to
     `_learn`.
@@ -39,9 +42,10 @@ class ChunkLearner(LinearLearner):
         """
         raise NotImplementedError
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
-        """The loss of each pair under the functions as they are, by kernels that take each pair for itself."""
-        raise NotImplementedError
+    def _limits(self) -> tuple[float, float]:
+        """Within which distance codes of similar pairs should be, and from which on those of dissimilar ones: what the
+        loss of a pair is counted from. As it is here, no pair has any."""
+        return math.inf, 0.0
 
     def _lay_out_chunk(self, n_inputs: int) -> None:
         point = ((n_inputs,), self.dtype_)
@@ -61,39 +65,24 @@ class ChunkLearner(LinearLearner):
         if self.traits.learns_from == "nothing":
             super()._learn(A, B, similar, weights, updates)
             return
-        if len(A) < self._chunk.room:
-            self._put_aside(A, B, similar, weights, updates.loss)
-            return
         start = 0
         with self._one_thread():  # once for all chunks
             while start < len(A):
                 rows = slice(start, min(start + self._chunk.room, len(A)))
                 pairs = {"A": A[rows], "B": B[rows], "similar": similar[rows]}
-                self._losses(**pairs, losses=updates.loss[rows])
+                similarity_losses(self._W, **pairs, limits=self._limits(), losses=updates.loss[rows])
                 self._fill(updates, rows.stop - 1, **pairs, weights=weights[rows])
                 start = rows.stop
 
     def _learn_alone(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Update:
-        """A pair that only waits for its chunk to fill, as most do, changes nothing, so there is little to record."""
+        """Most pairs only wait for their chunk to fill."""
         if self.traits.learns_from != "pairs" or self._chunk.room < 2 or not self.mean_is_frozen:
             return super()._learn_alone(A, B, s, w)
-        X, Y = (A, B) if self._map is None else (self._map.map_rows(A), self._map.map_rows(B))
-        losses = np.zeros(1)
-        self._put_aside(*self._centring.enter_pairs(X, Y, np.empty(1, np.bool_)), s, w, losses)
-        self.n_points_seen_ += 2
-        self.n_pairs_seen_ += 1
-        loss = float(losses[0])
-        self.cumulative_loss_ += loss
-        if self._metric is not None:
-            self._metric.learn(A, B, s, w)
-        return Update(loss, 0.0, np.empty(0, np.int64))
-
-    def _put_aside(
-        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, losses: np.ndarray
-    ) -> None:
-        """Pairs that do not fill their chunk wait in it; what they would cost now is known already."""
-        self._losses(A, B, similar, losses)
-        self._chunk.put(A=A, B=B, similar=similar, weights=weights)
+        X, Y = self._mapped(A, B)
+        at, rows = self._chunk.next_row()
+        chunk = rows["A"], rows["B"], rows["similar"], rows["weights"]
+        loss = put_aside(X, Y, s, w, self._centring.mean, self._W, self._limits(), at, *chunk)
+        return self._leave_unchanged(A, B, s, w, loss)
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         start = 0

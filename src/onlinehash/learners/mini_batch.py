@@ -65,7 +65,6 @@ from onlinehash.learners.online_hashing import (
     n_inputs_of,
     warn_of_overlap,
 )
-from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.numeric.dots import aligned_zeros
 from onlinehash.types import Init, RandomState
 
@@ -162,11 +161,8 @@ class MiniBatchOnlineHashing(ChunkLearner):
         self._lay_out_chunk(n_inputs)
         self._points = aligned_zeros((2 * self.chunk_size, n_inputs), self.dtype_)  # the kernels' room to work in
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
-        similarity_losses(self._W, A, B, similar, self.similar_radius, self._distance(), losses)
-
-    def _distance(self) -> float:
-        return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
+    def _limits(self) -> tuple[float, float]:
+        return float(self.similar_radius), dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
     def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)
@@ -193,7 +189,7 @@ class MiniBatchOnlineHashing(ChunkLearner):
         )
         P, K = aligned_zeros((r, 2 * n), self.dtype_), aligned_zeros((2 * n, 2 * n), self.dtype_)
         X = self._side_by_side(A, B)
-        dual, gap = kernels.learn_chunk(self._W, X, P, K, similar, self.similar_radius, self._distance(), of)
+        dual, gap = kernels.learn_chunk(self._W, X, P, K, similar, self.similar_radius, self._limits()[1], of)
         return of, dual, gap
 
     def _side_by_side(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -28,7 +28,8 @@ from onlinehash.features.centring import MODES, Centring, Medians
 from onlinehash.learners import online_hashing_kernels as kernels
 from onlinehash.learners.base import LearnPairs, Step, Traits
 from onlinehash.learners.linear import LinearLearner
-from onlinehash.learners.update import Updates
+from onlinehash.learners.pair_kernels import loss_of_pair
+from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import aligned_zeros
 from onlinehash.types import Init, RandomState
 
@@ -151,6 +152,14 @@ class OnlineHashing(LinearLearner):
             Not copies: whoever changes them takes a step in the learner's place (`learn_pairs_by`).
         """
         return Model(self._W, self._centring, self._medians)
+
+    def _learn_alone(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Update:
+        """Most pairs have no loss, and leave one model with a frozen mean as it is."""
+        if not self._per_model and self.centre != "median" and self.mean_is_frozen:
+            limits = float(self.similar_radius), dissimilar_distance(self.dissimilar_ratio, self.n_bits)
+            if loss_of_pair(*self._mapped(A, B), s, self._centring.mean, self._W, limits) == 0:
+                return self._leave_unchanged(A, B, s, w, 0.0)
+        return super()._learn_alone(A, B, s, w)
 
     def _enter_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None

@@ -47,9 +47,15 @@ _PAIRS = POINTS
 
 @njit(nogil=True, cache=True)
 def similarity_losses(
-    W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
+    W: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
+    similar: np.ndarray,
+    limits: tuple[float, float],
+    losses: np.ndarray,
 ) -> None:
-    """R of each pair (row t of A with row t of B, not padded) under W."""
+    """R of each pair (row t of A with row t of B, not padded) under W; limits: α and b of the loss."""
+    alpha, b = limits
     most = min(_PAIRS, similar.shape[0])
     X = np.zeros((most, W.shape[1]), W.dtype)  # rows of one side, padded
     P = np.empty((2 * most, W.shape[0]), W.dtype)
@@ -63,3 +69,47 @@ def similarity_losses(
         for t in range(n):
             distance = code_distance(P, t, most + t, 0, W.shape[0])
             losses[start + t] = similarity_loss(distance, similar[start + t], alpha, b)
+
+
+@njit(nogil=True, cache=True)
+def loss_of_pair(
+    A: np.ndarray, B: np.ndarray, s: np.ndarray, mean: np.ndarray, W: np.ndarray, limits: tuple[float, float]
+) -> float:
+    """R of one pair, whose points are not centred yet, as `similarity_losses` has it."""
+    X = np.zeros((2, W.shape[1]), W.dtype)
+    for i in range(mean.shape[0]):
+        rounded = W.dtype.type(mean[i])
+        X[0, i], X[1, i] = A[0, i] - rounded, B[0, i] - rounded
+    return _loss_of_rows(W, X, s[0], limits)
+
+
+@njit(nogil=True, cache=True)
+def put_aside(
+    A: np.ndarray,
+    B: np.ndarray,
+    s: np.ndarray,
+    w: np.ndarray,
+    mean: np.ndarray,
+    W: np.ndarray,
+    limits: tuple[float, float],
+    at: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+) -> float:
+    """One pair becomes row `at` of a chunk (`first`, `second`, `similar`, `weights`), centred; its R."""
+    X = np.zeros((2, W.shape[1]), W.dtype)
+    for i in range(mean.shape[0]):
+        rounded = W.dtype.type(mean[i])
+        X[0, i] = first[at, i] = A[0, i] - rounded
+        X[1, i] = second[at, i] = B[0, i] - rounded
+    similar[at], weights[at] = s[0], w[0]
+    return _loss_of_rows(W, X, s[0], limits)
+
+
+@njit(nogil=True, cache=True)
+def _loss_of_rows(W: np.ndarray, X: np.ndarray, s: int, limits: tuple[float, float]) -> float:
+    P = np.empty((2, W.shape[0]), W.dtype)
+    row_dots(W, X, 0, 2, P)
+    return similarity_loss(code_distance(P, 0, 1, 0, W.shape[0]), s, limits[0], limits[1])

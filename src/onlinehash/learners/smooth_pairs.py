@@ -32,7 +32,6 @@ from onlinehash.learners.base import Traits
 from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
-from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.smooth_kernels import descend, load_unit_rows, projections, pulls, share_of_flips, weigh
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
@@ -148,10 +147,9 @@ class SmoothPairHashing(ChunkLearner):
 
     # ------------------------------------------------------------------ a chunk
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
-        """By how many bits the published codes miss the agreement they should have."""
-        radius, distance = (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
-        similarity_losses(self._W, A, B, similar, radius, distance, losses)
+    def _limits(self) -> tuple[float, float]:
+        """In bits: the loss of a pair is by how many the published codes miss the agreement that they should have."""
+        return (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
 
     def _fill(self, updates: Updates, last: int, **rows: np.ndarray) -> None:
         """A whole chunk need not wait, nor be copied."""

@@ -27,9 +27,8 @@ def mark(found: Groups, a: Any, b: Any, similar: Any, weights: Any = None) -> No
     a, similar = np.atleast_1d(a), np.atleast_1d(similar)
     keys = KEYS[np.stack([a, np.atleast_1d(b)])]
     weights = np.ones(len(a)) if weights is None else np.asarray(weights)
-    found.enter(keys, similar, weights, SIMILAR)
-    if found.are_of_use:
-        found.keep(keys[1], keys[1][:, None], np.arange(len(a)))
+    found.enter(keys, similar, weights, np.ones(len(a)), SIMILAR)
+    found.keep(keys.reshape(-1), keys.reshape(-1, 1))
 
 
 def members(found: Groups) -> set[frozenset[float]]:
@@ -58,14 +57,14 @@ def test_the_slow_version_finds_the_same_groups(wrong: float) -> None:
     place = {}
     reference.in_order = lambda points: sorted(points, key=place.__getitem__)  # type: ignore[method-assign]
     for t, (i, j, s) in enumerate(zip(a, b, similar, strict=True)):
-        found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), SIMILAR)
+        found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), np.ones(1), SIMILAR)
         if found._table is None:
             break  # forgotten: the slow version never does
         place.update({KEYS[k]: find(found._table, KEYS[k].view(np.int64)) for k in (i, j)})
         reference.mark(KEYS[i], KEYS[j], bool(s))
         if t % 20 == 0:
             assert members(found) == reference.groups()
-            np.testing.assert_allclose(found._inside, reference.inside)
+            np.testing.assert_allclose(found._inside[0], reference.inside)
     assert t > 300
     assert len(place) > 100
     assert (reference.n_moves > 0) == (wrong > 0)
@@ -148,7 +147,7 @@ def test_marks_of_one_page_say_nothing_of_points_that_nobody_paired() -> None:
     for n in (10, 1):
         found, keys = Groups(2, np.dtype(np.float64)), np.stack([np.zeros(n), 1.0 + np.arange(n)])
         found.look(on_circle(np.zeros(2 * n)), keys, np.zeros(n, np.bool_), np.ones(n))
-        np.testing.assert_array_equal(found._cosines, [[n, n], [0, 0]])
+        np.testing.assert_array_equal(found._cosines, [[n, n], [0, 0], [0, 0]])
         assert found.is_near
 
 
@@ -156,7 +155,7 @@ def test_marks_without_weight_and_on_a_point_itself_are_not_looked_at() -> None:
     found, keys = Groups(2, np.dtype(np.float64)), np.arange(8.0).reshape(2, 4)
     keys[1, 0] = keys[0, 0]
     found.look(on_circle(np.zeros(8)), keys, np.zeros(4, np.bool_), np.array([1.0, 0.0, 2.0, 0.0]))
-    np.testing.assert_array_equal(found._cosines, [[2, 2], [0, 0]])
+    np.testing.assert_array_equal(found._cosines, [[2, 2], [0, 0], [0, 0]])
 
 
 def test_similar_marks_alone_do_not_tell() -> None:
@@ -178,7 +177,8 @@ def test_similar_marks_on_far_points_have_no_weight(shift: float) -> None:
     found.look(X, rng.random((2, 1000)), similar, weights)
     nobody = (X[:1000] * np.roll(X[1000:], 500, axis=0)).sum(axis=1).mean()
     left = (X[:1000] * X[1000:]).sum(axis=1) >= nobody + 0.1
-    np.testing.assert_array_equal(found.weights_of_near(X, similar, weights), np.where(similar & ~left, 0, weights))
+    near = found.weights_of_near(found.cosines(X), similar, weights)
+    np.testing.assert_array_equal(near, np.where(similar & ~left, 0, weights))
     assert (~left)[far].all() == (shift == 0)
     assert left[~far].mean() > 0.8
 
@@ -200,9 +200,9 @@ def test_wrong_marks_on_far_points_join_nothing(is_looked_at: bool) -> None:
         keys, rows, similar = KEYS[np.stack([a, b])], np.concatenate([X[a], X[b]]), np.ones(32, np.bool_)
         if k == 0:
             found.look(rows, keys, ~similar, np.ones(32))
-        found.enter(
-            keys, similar, found.weights_of_near(rows, similar, np.ones(32)) if is_looked_at else np.ones(32), 0.9
-        )
+        cosines = found.cosines(rows)
+        near = found.weights_of_near(cosines, similar, np.ones(32)) if is_looked_at else np.ones(32)
+        found.enter(keys, similar, near, cosines, 0.9)
     assert (len(members(found)) == 4) == is_looked_at
 
 
@@ -232,15 +232,96 @@ def test_a_few_wrong_marks_join_no_large_groups() -> None:
     assert sizes(found, 1) == [400]
 
 
-def test_groups_that_marks_contradict_are_not_trusted_and_forgotten() -> None:
-    """Similar is who is near on a line: chains connect everybody, and say nothing."""
-    found, rng, was_trusted = made(), np.random.default_rng(3), []
+@pytest.mark.parametrize(("are_classes", "wrong"), [(True, 0.0), (True, 0.01), (False, 0.0)])
+def test_groups_are_classes_or_chains_of_neighbours(are_classes: bool, wrong: float) -> None:
+    """On a circle, similar is who belongs to the same of four arcs, or who is near. Chains connect both. Some marks
+    inside of classes are wrong, too, but not those on far points."""
+    rng = np.random.default_rng(3)
+    angles = np.sort(rng.uniform(0, 2 * np.pi, 1000))
+    X, found, told = on_circle(angles), Groups(2, np.dtype(np.float64)), []
     for _ in range(200):
         a = rng.integers(0, 1000, 50)
-        b = np.clip(a + rng.integers(-40, 41, 50), 0, 999)
-        mark(found, a, b, np.abs(a - b) < 20)
-        was_trusted.append(found.is_trusted)
-    assert np.mean(was_trusted[20:]) < 0.1
+        b = (a + rng.integers(-125, 126, 50)) % 1000
+        similar = (a // 250 == b // 250) if are_classes else np.abs((a - b + 500) % 1000 - 500) < 60
+        similar ^= rng.random(50) < wrong
+        rows, keys = np.concatenate([X[a], X[b]]), KEYS[np.stack([a, b])]
+        found.look(rows, keys, similar, np.ones(50))
+        cosines = found.cosines(rows)
+        found.enter(keys, similar, found.weights_of_near(cosines, similar, np.ones(50)), cosines, similar.mean())
+        told.append((found.are_classes, found.are_none, found.is_trusted))
+    classes, none, trusted = np.mean(told[20:], axis=0)
+    assert found.is_surely_near
+    if are_classes:
+        assert classes > 0.9
+        assert trusted > 0.8
+        assert none < 0.1
+    else:
+        assert classes < 0.1
+        assert trusted < 0.1
+        assert none > 0.9
+
+
+def test_a_few_marks_are_not_surely_on_near_points() -> None:
+    found = Groups(2, np.dtype(np.float64))
+    for n, expected in ((4, False), (400, True)):
+        a = np.linspace(0, 2 * np.pi, n, endpoint=False)
+        X = np.concatenate([on_circle(a), on_circle(a + 1.2)])
+        found.look(X, np.arange(2.0 * n).reshape(2, n), np.zeros(n, np.bool_), np.ones(n))
+        assert (found.is_near, found.is_surely_near) == (True, expected)
+
+
+def test_strangers_are_told_once() -> None:
+    found = made()
+    mark(found, [1, 2], [3, 4], [True, False])
+    keys = KEYS[[5, 1, 6, 5, 4, 7, 6]]
+    np.testing.assert_array_equal(found.strangers(keys), [0, 2, 5])
+    mark(found, 5, 6, True)
+    np.testing.assert_array_equal(found.strangers(keys), [5])
+
+
+def test_some_of_the_points_kept_come_with_their_groups() -> None:
+    found = made()
+    a, b, similar, y = classes(400, 10, 3000)
+    mark(found, a, b, similar)
+    left_out = KEYS[:200]
+    rows, labels = found.some_kept(300, left_out, np.random.default_rng(0))
+    number = {key: i for i, key in enumerate(KEYS[:400])}
+    points = np.array([number[key] for key in found.X[rows, 0]])
+    assert (points >= 200).all()
+    assert 100 < len(points) == len({*points}) < 200
+    np.testing.assert_array_equal(labels, found.labels(KEYS[points]))
+    np.testing.assert_array_equal(labels[:, None] == labels, y[points][:, None] == y[points])
+
+
+def test_pairs_of_points_kept_follow_from_marks() -> None:
+    """Nine of ten that are found look for a similar partner, and both kinds find one."""
+    found = made()
+    a, b, similar, y = classes(400, 10, 3000)
+    mark(found, a, b, similar)
+    left, right, alike = found.draw_pairs(1000, np.random.default_rng(0))
+    number = {key: i for i, key in enumerate(KEYS[:400])}
+    i, j = (np.array([number[key] for key in found.X[side, 0]]) for side in (left, right))
+    assert len(alike) > 950
+    assert 0.86 < alike.mean() < 0.94
+    assert (i != j).all()
+    np.testing.assert_array_equal(y[i] == y[j], alike)
+
+
+def test_few_pairs_of_points_kept_are_of_small_groups() -> None:
+    """The same ones would come again and again: of groups of eight, one in sixteen."""
+    found = made()
+    a, b, similar, _ = classes(400, 50, 6000)
+    mark(found, a, b, similar)
+    assert found.is_trusted
+    assert 30 < len(found.draw_pairs(1000, np.random.default_rng(0))[0]) < 130
+    assert made_of_one().draw_pairs(10, np.random.default_rng(0))[0].size == 0
+
+
+def made_of_one() -> Groups:
+    """Nothing to draw from but a point and its like."""
+    found = made()
+    mark(found, 1, 2, True)
+    return found
 
 
 def test_another_meaning_is_found() -> None:
@@ -265,7 +346,7 @@ def test_heavy_marks_count_for_as_much_in_trust() -> None:
     for _ in range(200):
         similar = rng.random(50) < 0.9
         a, b = rng.integers(0, 300, (2, 50))
-        found.enter(KEYS[np.stack([a, b])], similar, np.where(similar, 0.5, 5.0), 0.5)
+        found.enter(KEYS[np.stack([a, b])], similar, np.where(similar, 0.5, 5.0), np.ones(50), 0.5)
         was_trusted.append(found.is_trusted)
     assert np.mean(was_trusted[20:]) < 0.1
 
@@ -277,11 +358,13 @@ def test_marks_without_weight_and_on_a_point_itself_say_nothing() -> None:
 
 
 def test_only_the_last_points_are_kept() -> None:
-    found = made()
-    mark(found, np.zeros(2 * N_KEPT, np.int64), 1 + np.arange(2 * N_KEPT), np.ones(2 * N_KEPT, np.bool_))
-    assert {*found.X[:, 0]} == {*KEYS[1 + N_KEPT : 1 + 2 * N_KEPT]}
-    mark(found, 0, 3000, True)
-    assert KEYS[3000] in found.X[:, 0]
+    """And only those that are known."""
+    found, points = made(), 1 + np.arange(2 * N_KEPT)
+    mark(found, np.zeros(2 * N_KEPT, np.int64), points, np.ones(2 * N_KEPT, np.bool_))
+    known = [i for i in points if find(found._table, KEYS[i].view(np.int64)) >= 0]
+    assert {*found.X[:, 0]} == {*KEYS[known[-N_KEPT:]]}
+    mark(found, 0, 5000, True)
+    assert KEYS[5000] in found.X[:, 0]
 
 
 @pytest.mark.parametrize("n", [0, 300, 3000])

@@ -31,6 +31,8 @@ class ReferenceBlendedPairs:
         self.t, self.p, self.p_weight, self.mean_weight = 0.0, 0.5, 2.0, 1.0
         self.n_apart = self.caution = 0.0
         self.losses: list[float] = []
+        self.new_searches: list[tuple[float, np.ndarray]] = []
+        self.found, self.n_searches = np.zeros(len(SHARES)), 0.0
 
     def learn(
         self,
@@ -39,11 +41,15 @@ class ReferenceBlendedPairs:
         similar: np.ndarray,
         weights: np.ndarray,
         told: Sequence[tuple[int, np.ndarray, bool]] = (),
+        searches: Sequence[tuple[int, list[tuple[np.ndarray, bool]]]] = (),
+        replays: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
     ) -> None:
-        """One chunk of points; fewer pairs than `chunk_size` count by their part. `told` is what groups say: a row of
-        A and B, as one array, a partner of unit length, and whether it is similar."""
+        """One chunk of points; fewer pairs than `chunk_size` count by their part. What groups say, with points of unit
+        length: `told` are rows of A and B, as one array, a partner, and whether it is similar; `searches` are such
+        rows, the points to find them among, and which of these are of the same group; `replays` are chunks of pairs
+        that are learned afterwards."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
-        X, r = np.vstack([A, B]), self.W.shape[1]
+        X = np.vstack([A, B])
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
         part = min(sum(1 / math.sqrt(time) for time in times) + len(told), len(A)) / self.chunk_size
         self.n_apart += sum(1 / time for time in times)
@@ -61,31 +67,43 @@ class ReferenceBlendedPairs:
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
-            self.ask(A, B, similar, weights, times, [(X[row], z, alike) for row, z, alike in told])
+            for row, among in searches:
+                self.search(X[row], weights[row % len(A)] / times[row % len(A)], among)
+            self.fade_searches(len(A))
+            self.ask(A, B, similar, weights, times)
         self.before = X
 
-        rare, G = math.sqrt((1 - self.p) / self.p), np.zeros_like(self.W)
         learned = list(zip(A, B, similar, weights, strict=True))
         for start in range(0, len(A), 32):
             rows = slice(start, start + 32)
             learned += self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p)
         learned += [(X[row], z, alike, 2 * np.mean(weights)) for row, z, alike in told]
-        for a, b, s, w in learned:
-            fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
-            c = fa @ fb / r
-            g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
-            g *= w / (len(A) * (self.p * rare + 1 - self.p))
-            G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
+        G = self.gradient(learned, len(A), self.p)
         self.losses.append(mean_loss(self.W, A, B, similar, weights, self.p))
         self.n_since += len(A)
         self.n_chunks += 1
         if rose(self.losses):
             self.losses, self.n_since = [], 0
+        self.step(G, part)
+        for pairs in replays:
+            self.step(self.gradient([(*pair, 1.0) for pair in pairs], len(pairs), 0.2), len(pairs) / self.chunk_size)
 
+    def gradient(self, learned: list[tuple], n: int, p: float) -> np.ndarray:
+        """Of pairs (a, b, similar, weight), of which n were given and a share p is similar."""
+        rare, G = math.sqrt((1 - p) / p), np.zeros_like(self.W)
+        for a, b, s, w in learned:
+            fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
+            c = fa @ fb / self.W.shape[1]
+            g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
+            g *= w / (n * (p * rare + 1 - p))
+            G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
+        return G
+
+    def step(self, G: np.ndarray, part: float) -> None:
         self.t += part
         eta = part * max(0.3, 2.4 / math.sqrt(1 + self.n_since / 1250))
         self.M = 0.8**part * self.M + (1 - 0.8**part) * G
-        for k in range(r):
+        for k in range(self.W.shape[1]):
             self.v[k] = 0.99**part * self.v[k] + (1 - 0.99**part) * np.linalg.norm(self.P @ G[:, k]) ** 2
             m, length = self.M[:, k] / (1 - 0.8**self.t), math.sqrt(self.v[k] / (1 - 0.99**self.t))
             self.W[:, k] = (self.W[:, k] - eta * self.P2 @ m / length) * (1 - 0.001 * eta)
@@ -133,17 +151,11 @@ class ReferenceBlendedPairs:
         similar: np.ndarray,
         weights: np.ndarray,
         times: list[int],
-        told: list[tuple[np.ndarray, np.ndarray, bool]],
     ) -> None:
-        """Pairs with a point of the chunk before are no question; those that share a point count as one. What is told
-        counts as much as all marks together, or less where it is less than one pair for four marks."""
+        """Pairs with a point of the chunk before are no question; those that share a point count as one."""
         old = [any((a == x).all() or (b == x).all() for x in self.before) for a, b in zip(A, B, strict=True)]
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
         sooner = (1 - len(A) / self.n_pairs) ** 2
-        if told:
-            asked += [sum(asked) / max(len(told), len(A) // 4)] * len(told)
-            A, B = np.vstack([A, [a for a, _, _ in told]]), np.vstack([B, [b for _, b, _ in told]])
-            similar = np.concatenate([similar, [alike for *_, alike in told]])
         for answer in self.answers:
             kind = answer[0] is not False  # others fade as similar pairs do
             answer[1] *= min(0.5 ** (sum(w for w, s in zip(asked, similar, strict=True) if s == kind) / 100), sooner)
@@ -154,11 +166,32 @@ class ReferenceBlendedPairs:
                 other = B[(t + n // 2 - n_others // 2 + k) % n]
                 self.answers.append([None, 1 / n_others, self.distances(A[t], other)])
 
+    def search(self, x: np.ndarray, weight: float, among: list[tuple[np.ndarray, bool]]) -> None:
+        """How precise is the search down to each of the points that x should find? Those that are as far count half."""
+        logs = np.zeros(len(SHARES))
+        for i, share in enumerate(SHARES):
+            V = self.W0 + share * (self.W - self.W0)
+            code, codes = x @ V >= 0, np.array([z for z, _ in among]) @ V >= 0
+            d = [(far, same) for far, (_, same) in zip((codes != code).sum(axis=1), among, strict=True)]
+            for far, same in d:
+                if same:
+                    nearer = [sum((e < far) + (e == far) / 2 for e, is_same in d if is_same == kind) for kind in (0, 1)]
+                    logs[i] += math.log(nearer[1] / sum(nearer))
+        self.new_searches.append((weight, logs / sum(same for _, same in among)))
+
+    def fade_searches(self, n: int) -> None:
+        weight = sum(w for w, _ in self.new_searches)
+        fade = min(0.5 ** (weight / 100), (1 - n / self.n_pairs) ** 2)
+        self.found = fade * self.found + sum(w * logs for w, logs in self.new_searches)
+        self.n_searches = fade * self.n_searches + weight
+        self.new_searches = []
+
     def distances(self, a: np.ndarray, b: np.ndarray) -> list[int]:
         return [self.distance(a, b, share) for share in SHARES]
 
-    def blend(self) -> float:
-        """α: for each similar pair, what part of the similar ones is nearer, and what part of all others."""
+    def blend(self, are_near: bool = False) -> float:
+        """α: for each similar pair, what part of the similar ones is nearer, and what part of all others. Of marks on
+        near points that counts less, and less yet the more searches tell."""
         evidence = np.zeros(len(SHARES))
         for i in range(len(SHARES)):
             kinds = {kind: [(w, d[i]) for of, w, d in self.answers if of is kind] for kind in (True, False, None)}
@@ -169,7 +202,11 @@ class ReferenceBlendedPairs:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
         n_similar = sum(w for of, w, _ in self.answers if of)
         caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0) * self.caution
-        evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
+        if are_near:
+            caution, few = 0, min(25 / n_similar, 1) if n_similar else 1
+            evidence = 0.4 * 0.25 * few * max(1 - self.n_searches / 20, 0) * evidence + self.found
+        else:
+            evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
         weights = np.exp(evidence - evidence.max())
         if caution > 0:
             weights[np.abs(np.arange(len(SHARES)) - evidence.argmax()) > 1] = 0

@@ -23,15 +23,20 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   infer nothing.
 - *Groups*: results come back for other queries and other people, and then more follows: chains of similar marks connect
   points that are far apart (`groups`). As far as marks confirm such groups, a point of each pair is paired with a point
-  kept from before, of its own group or of one that differs from it. These pairs ask for α, too, weigh twice as much as
-  marks, and lengthen the step, up to that of random pairs: they are not alike.
+  kept from before, of its own group or of one that differs from it. These pairs weigh twice as much as marks, and
+  lengthen the step, up to that of random pairs: they are not alike.
+- *Searching*: marks on near points hardly tell which α is best for far ones, so they count less. Groups tell: with
+  points that come for the first time and are found to belong to one, it is searched for among points kept, and the
+  more precise this search is with an α, the better.
+- *Replay*: after each chunk of marks, pairs of points kept are learned, as groups tell them, in chunks of their own.
+  Groups say most while marks are few, and so replays become smaller with their number.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from onlinehash.io.format import like, listed, real, whole
+from onlinehash.io.format import MOST, like, listed, real, whole
 from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.groups import Groups
@@ -41,6 +46,7 @@ from onlinehash.learners.smooth_kernels import (
     add_pulls,
     blend_of,
     count_distances,
+    count_found,
     inferred,
     load_unit_rows,
     projections,
@@ -71,9 +77,13 @@ SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 #: The weight of a pair that groups tell, in marks.
 OF_GROUPS = 2.0
 
-#: Pairs that groups tell ask for α as much as all marks of their chunk together. If there is less than one for so many
-#: marks, each asks no more than if there were one: a few of them would decide too much.
-MARKS_PER_TOLD = 4
+#: Among so many points kept others are searched for. What marks on near points say of α counts this part, and less if
+#: there were searches, nothing after so many.
+N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
+
+#: Chunks of pairs of points kept that follow a chunk of marks; after so many pairs they are ever smaller. Similar ones
+#: weigh twice as much as others, as they would if they were one in five.
+REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -113,6 +123,12 @@ class BlendedPairHashing(SmoothPairHashing):
 
     Marks on results say more than they are: what follows from those of one chunk is learned, and so are pairs of points
     that chains of similar marks connect, over all chunks, as far as later marks confirm these.
+
+    But marks on results are on near points, and near points hardly tell which α is best for far ones. So with them,
+    0.4 J_i is 0.1 J_i max(1 - s / 20, 0) + P_i, and b is 0. P adds up, over s points that came for the first time and
+    were found to belong to a group that chains connect, the mean of the logarithm of the precision down to each point
+    of the group, in a search among 256 points kept. J counts 25 similar pairs at most here, and all of it, without P,
+    where marks tell that such groups are no classes.
 
     Parameters
     ----------
@@ -171,9 +187,10 @@ class BlendedPairHashing(SmoothPairHashing):
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._n_apart = 0.0  # pairs learned, where those that share a point count as one
         self._caution = 0.0
-        self._blend = blend_of(SHARES, self._distances, self._caution)  # α
+        self._found, self._n_searches = np.zeros(len(SHARES)), 0.0
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
+        self._weigh_shares()
 
     # ------------------------------------------------------------------ the beginning
 
@@ -260,7 +277,7 @@ class BlendedPairHashing(SmoothPairHashing):
         """
         if not weights.any():
             return None
-        n, rows, alike = len(A), NO_ROWS, NO_PAIRS
+        n, rows, alike, new, rng = len(A), NO_ROWS, NO_PAIRS, NO_ROWS, None
         X = points = self._damping.rows(2 * n)
         weights, keys, times, is_new, same, most = take_in(
             A,
@@ -283,20 +300,23 @@ class BlendedPairHashing(SmoothPairHashing):
             if is_asked:
                 self._groups.look(X, keys, similar, weights)
             if self._groups.is_near:
-                self._groups.enter(keys, similar, self._groups.weights_of_near(X, similar, weights), p)
-                rows, partners, alike = self._told_by_groups(X, keys, p)
-                X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
+                new = self._groups.strangers(keys.reshape(-1))
+                cosines = self._groups.cosines(X)
+                near = self._groups.weights_of_near(cosines, similar, weights)
+                self._groups.enter(keys, similar, near, cosines, p)
+                if self._groups.is_trusted:
+                    rng = np.random.default_rng([self._seed, 4, self._n_chunks])
+                    rows, partners, alike = self._told_by_groups(keys, p, rng)
+                    X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
         learned, shown = self._damping.completed_projections(self._learning, X), None
         if is_asked:
-            first, asked = projections(self._first, X), weights * is_new / times
-            if len(rows):
-                order = np.concatenate([np.arange(n), rows, np.arange(n, 2 * n + len(rows))])
-                of_groups = np.full(len(rows), asked.sum() / max(len(rows), n // MARKS_PER_TOLD))
-                asked = np.concatenate([asked, of_groups])
-                self._ask(n, first[order], learned[order], np.concatenate([similar, alike]), asked)
-            else:
-                self._ask(n, first, learned, similar, asked)
-            shown = points, (first + self.dtype_.type(self._blend) * (learned - first))[: 2 * n]
+            first = projections(self._first, points)
+            if self._groups.is_near:
+                self._search(keys.reshape(-1), new, first[new], learned[new], (weights / times)[new % n])
+            self._ask(n, first, learned[: 2 * n], similar, weights * is_new / times)
+            shown = points, first + self.dtype_.type(self._blend) * (learned[: 2 * n] - first)
+        if self._groups.is_near:
+            self._groups.keep(keys.reshape(-1), points)
         F = np.tanh(learned)
         loss, pull = pulls(F, similar, weights, p, AGREE, DIFFER, SHARPNESS)
         if self._infers and most > 1:
@@ -311,31 +331,75 @@ class BlendedPairHashing(SmoothPairHashing):
         part = min(worth + len(rows), n) / self.chunk_size
         self._n_whole += part
         self._step(X, pull, part, part, self._n_whole)
+        if rng is not None:
+            for _ in range(REPLAYS):
+                self._replay(n, rng)
         return shown
 
-    def _told_by_groups(self, X: np.ndarray, keys: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of X to which groups give a partner, the partners, and whether they are similar."""
-        if not self._groups.are_of_use:
-            return NO_ROWS, self._groups.X[:0], NO_PAIRS
+    def _told_by_groups(
+        self, keys: np.ndarray, p: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of the points marked to which groups give a partner, the partners, and whether they are similar."""
         n = np.arange(keys.shape[1])
         rows = n + len(n) * ((n + self._n_chunks) % 2)  # one point of each pair, from both sides in turn
-        of_rows = keys.reshape(-1)[rows]
-        found, partners, alike = NO_ROWS, self._groups.X[:0], NO_PAIRS
-        if self._groups.is_trusted:
-            rng = np.random.default_rng([self._seed, 4, self._n_chunks])
-            found, places, alike = self._groups.draw(of_rows, p, rng)
-            partners = self._groups.X[places]
-        self._groups.keep(of_rows, X, rows)
-        return rows[found], partners, alike
+        found, places, alike = self._groups.draw(keys.reshape(-1)[rows], p, rng)
+        return rows[found], self._groups.X[places], alike
+
+    def _replay(self, n: int, rng: np.random.Generator) -> None:
+        """After n marks, take a step for pairs that groups tell of points kept."""
+        left, right, alike = self._groups.draw_pairs(round(n * min(1, UNTIL / self._n_learned)), rng)
+        if len(alike):
+            X = self._damping.widened(self._groups.X[np.concatenate([left, right])])
+            F = np.tanh(self._damping.completed_projections(self._learning, X))
+            _, pull = pulls(F, alike, np.ones(len(alike)), OF_REPLAYS, AGREE, DIFFER, SHARPNESS)
+            part = len(alike) / self.chunk_size
+            self._n_whole += part
+            self._step(X, pull, part, part, self._n_whole)
 
     def _ask(self, n: int, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
-        """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade. n: how many
-        of the pairs were given."""
-        sooner = (1 - n / self._n_learned) ** 2  # what was learned last is better known from the last pairs
-        count_distances(first, learned, SHARES, similar, weights, HALF_LIFE, sooner, self._distances)
+        """Distances of n pairs in codes under each α enter the histograms, in which older ones of the same kind fade."""
+        count_distances(first, learned, SHARES, similar, weights, HALF_LIFE, self._sooner(n), self._distances)
         # Marks on results, many to a query, say of its neighbours what random pairs hardly ever do: no caution then.
         self._caution = min(max(2 * self._n_apart / self._n_learned - 1, 0.0), 1.0)
-        self._blend = blend_of(SHARES, self._distances, self._caution)
+        self._weigh_shares()
+
+    def _search(
+        self, keys: np.ndarray, new: np.ndarray, first: np.ndarray, learned: np.ndarray, weights: np.ndarray
+    ) -> None:
+        """Search for points that come for the first time, the `new` ones of these keys, among points kept, for their
+        groups.
+
+        No other point of the chunk is among these: that they are near is what brought them here.
+        """
+        found, weight = np.zeros(len(SHARES)), 0.0
+        if self._groups.are_classes and ((labels := self._groups.labels(keys[new])) >= 0).any():
+            rows, of_kept = self._groups.some_kept(
+                N_SEARCHED, keys, np.random.default_rng([self._seed, 5, self._n_chunks])
+            )
+            X = self._damping.widened(self._groups.X[rows])
+            weight = count_found(
+                np.concatenate([first, projections(self._first, X)]),
+                np.concatenate([learned, self._damping.completed_projections(self._learning, X)]),
+                np.concatenate([labels, of_kept]),
+                weights,
+                SHARES,
+                found,
+            )
+        fade = min(0.5 ** (weight / HALF_LIFE), self._sooner(len(keys) // 2))
+        self._found, self._n_searches = fade * self._found + found, fade * self._n_searches + weight
+
+    def _sooner(self, n: int) -> float:
+        """How much of what is older remains when n pairs come: what was learned last is better known from the last."""
+        return (1 - n / self._n_learned) ** 2
+
+    def _weigh_shares(self) -> None:
+        """α by all that was asked."""
+        trust, caution, found = 1.0, self._caution, np.zeros(len(SHARES))
+        if self._groups.are_classes or (self._groups.is_surely_near and not self._groups.are_none):
+            most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
+            trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
+            caution, found = 0.0, self._found
+        self._blend = blend_of(SHARES, self._distances, trust, caution, found)  # α
 
     # ------------------------------------------------------------------ what codes show of it
 
@@ -372,6 +436,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "keys": self._keys,
             "n_whole": self._n_whole,
             "caution": [self._n_apart, self._caution],
+            "searches": {"found": self._found, "n": self._n_searches},
             "infers": int(self._infers),
             "groups": self._groups.get_state() if self._has_groups else None,
             "begun_with": self._begun_with,
@@ -397,4 +462,7 @@ class BlendedPairHashing(SmoothPairHashing):
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)
         self._n_apart, self._caution = real(n_apart, "n_apart", 0), real(caution, "caution", 0, 1)
-        self._blend = blend_of(SHARES, self._distances, self._caution)
+        searches = state.get("searches", {"found": np.zeros(len(SHARES)), "n": 0.0})
+        self._found = like(searches["found"], self._found, "found", -MOST, 0)
+        self._n_searches = real(searches["n"], "n", 0)
+        self._weigh_shares()

@@ -43,37 +43,36 @@ def add_cosines(
     half_life: float,
     cosines: np.ndarray,
 ) -> None:
-    """Cosines of marks called dissimilar, and of points that nobody paired, are added to `cosines`: for each kind their
-    sum, and the sum of their weights. Older ones fade with what was called dissimilar.
+    """Cosines of marks called dissimilar, of those called similar, and of points that nobody paired, are added to
+    `cosines`: for each kind their sum, and the sum of their weights. Older ones fade with what was called dissimilar.
 
     Points are the first d values of rows. Nobody paired a point a with the point b half of all marks away, if these are
     on other points. Marks of a point on itself, and those without weight, say nothing.
     """
     n = similar.shape[0]
-    new = np.zeros((2, 2))
+    new = np.zeros((3, 2))
     for t in range(n):
         u = (t + n // 2) % n
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
-        if not similar[t]:
-            new[0, 0] += weights[t] * _dot(X[t, :d], X[n + t, :d])
-            new[0, 1] += weights[t]
+        kind = 1 if similar[t] else 0
+        new[kind, 0] += weights[t] * _dot(X[t, :d], X[n + t, :d])
+        new[kind, 1] += weights[t]
         is_mark = weights[u] > 0 and keys[0, u] != keys[1, u]
         if is_mark and keys[0, t] != keys[0, u] and keys[1, t] != keys[1, u] and keys[0, t] != keys[1, u]:
-            new[1, 0] += _dot(X[t, :d], X[n + u, :d])
-            new[1, 1] += 1
+            new[2, 0] += _dot(X[t, :d], X[n + u, :d])
+            new[2, 1] += 1
     cosines *= 0.5 ** (new[0, 1] / half_life)
     cosines += new
 
 
 @njit(nogil=True, cache=True)
-def weights_of_near(X: np.ndarray, d: int, similar: np.ndarray, weights: np.ndarray, least: float) -> np.ndarray:
-    """Weights of marks, none for a similar one of less than the least cosine. Points are the first d values of rows."""
-    n = similar.shape[0]
-    found = weights.copy()
+def cosines_of(X: np.ndarray, d: int) -> np.ndarray:
+    """Of points a, the first half of the rows, and their points b, the second."""
+    n = X.shape[0] // 2
+    found = np.empty(n)
     for t in range(n):
-        if similar[t] and _dot(X[t, :d], X[n + t, :d]) < least:
-            found[t] = 0
+        found[t] = _dot(X[t, :d], X[n + t, :d])
     return found
 
 
@@ -150,9 +149,11 @@ def enter_marks(
     keys: np.ndarray,
     similar: np.ndarray,
     weights: np.ndarray,
+    cosines: np.ndarray,
 ) -> None:
-    """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside` is the weight of marks on two points of a group,
-    of the dissimilar and of the similar ones, and fades by `keep` with each."""
+    """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside[0, kind]` is the weight of marks on two points of
+    a group, of the dissimilar and of the similar ones, `inside[1, kind]` that times their cosine; both fade by `keep`
+    with each."""
     for t in range(similar.shape[0]):
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
@@ -163,7 +164,9 @@ def enter_marks(
         g, h = table[LABEL, a], table[LABEL, b]
         if g == h:
             inside *= keep
-            inside[1 if similar[t] else 0] += weights[t]
+            kind = 1 if similar[t] else 0
+            inside[0, kind] += weights[t]
+            inside[1, kind] += weights[t] * cosines[t]
         elif not similar[t]:
             table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
         else:
@@ -253,10 +256,7 @@ def draw(
     One of its own group if the pair is to be `alike`, else one of a group that differs from it; both of at least
     `least` points. A point is looked for from `starts` on: first its own group, then the one that differs.
     """
-    labels = np.empty(kept.shape[0], np.int64)
-    for i in range(kept.shape[0]):
-        place = find(table, kept[i])
-        labels[i] = table[LABEL, place] if place >= 0 else -1
+    labels = labels_of(table, sizes, kept, 1)
     for t in range(keys.shape[0]):
         partners[t] = -1
         place = find(table, keys[t])
@@ -264,11 +264,75 @@ def draw(
             continue
         partner = _next_of(labels, table[LABEL, place], kept, keys[t], starts[0, t])
         if partner >= 0 and not alike[t]:
-            other = find(table, table[OTHER, find(table, kept[partner])])
-            if other < 0 or table[LABEL, other] == table[LABEL, place] or sizes[table[LABEL, other]] < least:
+            other = _differing(table, table[LABEL, place], kept[partner])
+            if other < 0 or sizes[other] < least:
                 continue
-            partner = _next_of(labels, table[LABEL, other], kept, keys[t], starts[1, t])
+            partner = _next_of(labels, other, kept, keys[t], starts[1, t])
         partners[t] = partner
+
+
+@njit(nogil=True, cache=True)
+def draw_pairs(
+    table: np.ndarray,
+    sizes: np.ndarray,
+    kept: np.ndarray,
+    points: np.ndarray,
+    alike: np.ndarray,
+    chances: np.ndarray,
+    starts: np.ndarray,
+    whole: int,
+    partners: np.ndarray,
+) -> None:
+    """As `draw`, for points that are kept themselves, by number.
+
+    A point of a group smaller than `whole` has a partner only with a chance, the square of its size over that. A group
+    that differs is looked for with all points kept of its own one.
+    """
+    labels = labels_of(table, sizes, kept, 1)
+    for t in range(points.shape[0]):
+        partners[t] = -1
+        label, key = labels[points[t]], kept[points[t]]
+        if label < 0 or (sizes[label] / whole) ** 2 < chances[t]:
+            continue
+        if alike[t]:
+            partners[t] = _next_of(labels, label, kept, key, starts[0, t])
+            continue
+        for step in range(kept.shape[0]):
+            i = (starts[0, t] + step) % kept.shape[0]
+            other = _differing(table, label, kept[i]) if labels[i] == label else -1
+            if other >= 0:
+                partners[t] = _next_of(labels, other, kept, key, starts[1, t])
+            if partners[t] >= 0:
+                break
+
+
+@njit(nogil=True, cache=True)
+def labels_of(table: np.ndarray, sizes: np.ndarray, keys: np.ndarray, least: int) -> np.ndarray:
+    """The groups of points, -1 where a point is not known, or its group has fewer than `least`."""
+    labels = np.empty(keys.shape[0], np.int64)
+    for i in range(keys.shape[0]):
+        place = find(table, keys[i])
+        labels[i] = table[LABEL, place] if place >= 0 and sizes[table[LABEL, place]] >= least else -1
+    return labels
+
+
+@njit(nogil=True, cache=True)
+def strangers(table: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Which points are not known, each once."""
+    found = np.empty(keys.shape[0], np.bool_)
+    for i in range(keys.shape[0]):
+        found[i] = find(table, keys[i]) < 0 and not (keys[:i] == keys[i]).any()
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _differing(table: np.ndarray, label: int, key: int) -> Any:
+    """The group of the last point that this known one, of group `label`, was called dissimilar to; -1 if it is none, or
+    the same."""
+    other = find(table, table[OTHER, find(table, key)])
+    if other < 0 or table[LABEL, other] == label:
+        return -1
+    return table[LABEL, other]
 
 
 @njit(nogil=True, cache=True)
@@ -283,8 +347,14 @@ def _next_of(labels: np.ndarray, label: int, kept: np.ndarray, key: int, start: 
 
 
 @njit(nogil=True, cache=True)
-def are_in_groups(table: np.ndarray, sizes: np.ndarray, keys: np.ndarray, least: int, found: np.ndarray) -> None:
-    """Which points belong to groups of at least `least`."""
+def keep(table: np.ndarray, kept: np.ndarray, X: np.ndarray, start: int, keys: np.ndarray, rows: np.ndarray) -> int:
+    """Known points in place of the oldest ones, from place `start` on, unless they are there; where to go on."""
     for t in range(keys.shape[0]):
-        place = find(table, keys[t])
-        found[t] = place >= 0 and sizes[table[LABEL, place]] >= least
+        is_new = find(table, keys[t]) >= 0
+        for key in kept:
+            is_new &= key != keys[t]
+        if is_new:
+            kept[start] = keys[t]
+            X[start] = rows[t, : X.shape[1]]
+            start = (start + 1) % kept.shape[0]
+    return start

@@ -23,58 +23,76 @@ from onlinehash.learners.group_kernels import (
     N_FREE,
     NOBODY,
     add_cosines,
-    are_in_groups,
+    cosines_of,
     draw,
+    draw_pairs,
     enter_marks,
     find,
-    weights_of_near,
+    keep,
+    labels_of,
+    strangers,
 )
 from onlinehash.types import State
 
 MOST_KEY = np.iinfo(np.int64).max
 
 #: Points that are known again, and of how many of them, those marked last, vectors are kept to draw from.
-N_KNOWN, N_KEPT = 16_384, 1024
+N_KNOWN, N_KEPT = 16_384, 2048
 
-#: Points of the least group that pairs are drawn from: what follows from a few marks on one query is inferred at once.
+#: Points of the least group that a point just marked gets a partner from: what follows from a few marks on one query is
+#: inferred at once.
 LEAST = 16
+
+#: Points of a group of which all that are drawn get a partner, and the share of these that look for a similar one.
+WHOLE, ALIKE = 32, 0.9
 
 #: Marks inside of groups that it takes to trust them, and how many it takes for the weight of an older one to halve.
 ENOUGH, HALF_LIFE = 20, 1000
 
 #: Groups are trusted while marks inside of them are called dissimilar at most so many times as often as all marks are.
 #: Where it is more than `WRONG` times, they are forgotten: the world has changed.
-CONTRADICTED, WRONG = 0.2, 0.5
+CONTRADICTED, WRONG = 0.35, 0.5
+
+#: Groups are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones by
+#: at most this part of what it is for all marks.
+AS_FAR = 0.5
 
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
-#: paired. Of random pairs it is not; of results that are called dissimilar, it was 0.23 to 0.55 on four sets.
-NEAR = 0.1
+#: paired. Of random pairs it is not; of results that are called dissimilar, it was 0.23 to 0.55 on four sets. They
+#: surely are where it is farther above by this over their number.
+NEAR, SURELY = 0.1, 3.0
 
 
 class Groups:
     """What marks on recurring points say of others.
 
     look(X, keys, similar, weights)    are marks on near points?
-    is_near                            what was found: whether marks of late are
-    weights_of_near(X, ...)            their weights, none for similar marks on far points
-    enter(keys, similar, weights, p)   marks, and the share of similar ones among all
-    are_of_use                         whether there is a group to draw from, so that vectors should be kept
+    is_near, is_surely_near            what was found: whether marks of late are, and hardly by chance
+    cosines(X)                         of marks
+    weights_of_near(cosines, ...)      their weights, none for similar marks on far points
+    strangers(keys)                    which points of marks are not known yet
+    enter(keys, ..., cosines, p)       marks, and the share of similar ones among all
+    are_classes, are_none              what marks inside of groups tell, if they are enough: whether these are classes
     is_trusted                         whether marks confirm what groups tell
+    labels(keys)                       the groups of points
+    some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
-    keep(keys, X, rows)                vectors to draw from
+    draw_pairs(n, rng)                 pairs of points kept, and whether they are similar
+    keep(keys, X)                      vectors to draw from
     """
 
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
-        self._cosines = np.zeros((2, 2))  # of dissimilar marks and of points nobody paired: sums, and sums of weights
+        self._cosines = np.zeros((3, 2))  # of dissimilar and similar marks, and of points that nobody paired
+        self.are_none = False
         self._judge()
         self._clear()
 
     def _clear(self) -> None:
         """No group, and hardly any memory: most streams have no recurring points."""
         self._table: np.ndarray | None = None
-        self._inside = np.zeros(2)
-        self.are_of_use = self.is_trusted = False
+        self._inside = np.zeros((2, 2))
+        self.are_classes = self.is_trusted = False
 
     def _lay_out(self) -> np.ndarray:
         self._table = np.empty((5, N_KNOWN), np.int64)
@@ -100,32 +118,63 @@ class Groups:
 
         Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
         """
-        (near, n), (others, m) = self._cosines.tolist()
+        (near, n), _, (others, m) = self._cosines.tolist()
         self._least_cosine = (others / m if m > 0 else 0) + NEAR  # of marks on near points
         self.is_near = bool(n > 0 and near / n >= self._least_cosine)
+        self.is_surely_near = self.is_near and bool(near / n >= self._least_cosine + SURELY / n)
 
-    def weights_of_near(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Weights of marks (as for `look`), none for similar ones on far points.
+    def cosines(self, X: np.ndarray) -> np.ndarray:
+        """Of marks on these points."""
+        return np.asarray(cosines_of(X, self._n_inputs))
+
+    def weights_of_near(self, cosines: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weights of marks, none for similar ones on far points.
 
         Such points are not shown together. If the mark is wrong, it would join groups of different classes, and no
         later mark on results would contradict it. If it is right, the groups find each other by other marks.
         """
-        return weights_of_near(X, self._n_inputs, similar, weights, self._least_cosine)
+        return np.where(similar & (cosines < self._least_cosine), 0.0, weights)
 
-    def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> None:
-        """Marks: keys of their points, `(2, n)`, whether they are similar, and weights. p: the share of similar ones of
-        late, by weight."""
+    def strangers(self, keys: np.ndarray) -> np.ndarray:
+        """Of points with these keys, which are not known, each once: rows."""
         table = self._lay_out() if self._table is None else self._table
-        fade = 0.5 ** (1 / HALF_LIFE)
-        enter_marks(
-            table, self._sizes, self._free, self._counts, self._inside, fade, keys.view(np.int64), similar, weights
-        )
-        n = self._inside.sum()
-        contradicted = self._inside[0] / max(n, 1) / (1 - p)
-        self.is_trusted = bool(n >= ENOUGH and contradicted <= CONTRADICTED)
-        self.are_of_use = bool(self._sizes.max() >= LEAST)
-        if n >= ENOUGH and contradicted > WRONG:
+        return np.flatnonzero(strangers(table, keys.view(np.int64)))
+
+    def enter(self, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, cosines: np.ndarray, p: float) -> None:
+        """Marks: keys of their points, `(2, n)`, whether they are similar, weights, and cosines. p: the share of
+        similar ones of late, by weight."""
+        table = self._lay_out() if self._table is None else self._table
+        marks = keys.view(np.int64), similar, weights, cosines
+        enter_marks(table, self._sizes, self._free, self._counts, self._inside, 0.5 ** (1 / HALF_LIFE), *marks)
+        self._judge_groups()
+        contradicted = self._inside[0, 0] / max(self._inside[0].sum(), 1) / (1 - p)
+        self.is_trusted = self.are_classes and bool(contradicted <= CONTRADICTED)
+        if self._inside[0].sum() >= ENOUGH and contradicted > WRONG:
             self._clear()
+
+    def _judge_groups(self) -> None:
+        """Inside of classes, marks are called dissimilar by mistake, on near points as often as on far ones. Where
+        similar means near, it is those on far points, inside of groups as elsewhere. While marks are too few to tell,
+        groups are as they were."""
+        (differ, agree), (of_differ, of_agree) = self._inside.tolist()
+        are_found = differ + agree >= ENOUGH
+        if are_found:
+            (far, n), (near, m), _ = self._cosines.tolist()
+            apart = near / max(m, 1e-300) - far / max(n, 1e-300)
+            self.are_none = min(differ, agree) > 0 and of_agree / agree - of_differ / differ > AS_FAR * apart
+        self.are_classes = are_found and not self.are_none
+
+    def labels(self, keys: np.ndarray) -> np.ndarray:
+        """The groups of points, -1 of those that are not known or belong to a small one."""
+        assert self._table is not None
+        return labels_of(self._table, self._sizes, keys.view(np.int64), LEAST)
+
+    def some_kept(self, n: int, keys: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Of n points kept, but none with these keys: rows in `X`, and labels, of those that have one."""
+        some = rng.permutation(self._n_kept)[:n]
+        labels = self.labels(self._kept[some])
+        wanted = (labels >= 0) & ~np.isin(self._kept[some], keys.view(np.int64))
+        return some[wanted], labels[wanted]
 
     def draw(self, keys: np.ndarray, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For points with these keys: which of them have a partner, its row in `X`, and whether the two are similar.
@@ -133,34 +182,52 @@ class Groups:
         A share p of the points look for one that is similar, the others for one that is not, which few of them find.
         """
         assert self._table is not None
-        partners, similar = np.empty(len(keys), np.int64), rng.random(len(keys)) < p
-        kept = self._kept[: np.count_nonzero(self._kept != NOBODY)]
-        starts = rng.integers(0, max(len(kept), 1), (2, len(keys)))
+        kept, similar, starts = self._some(len(keys), p, rng)
+        partners = np.empty(len(keys), np.int64)
         draw(self._table, self._sizes, kept, keys.view(np.int64), similar, starts, LEAST, partners)
         points = np.flatnonzero(partners >= 0)
         return points, partners[points], similar[points]
 
-    def keep(self, keys: np.ndarray, X: np.ndarray, rows: np.ndarray) -> None:
-        """Points in groups that are large enough, in place of the oldest ones: they are these rows of X."""
+    def draw_pairs(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """At most n pairs of points kept: rows in `X`, partners there, and whether the two are similar.
+
+        There are few of small groups, of which the same would be drawn again and again.
+        """
         assert self._table is not None
-        wanted = np.empty(len(keys), np.bool_)
-        are_in_groups(self._table, self._sizes, keys.view(np.int64), LEAST, wanted)
-        places = (self._next + np.arange(np.count_nonzero(wanted))) % N_KEPT
-        self.X[places], self._kept[places] = X[rows[wanted], : self._n_inputs], keys.view(np.int64)[wanted]
-        self._next = (self._next + len(places)) % N_KEPT
+        kept, similar, starts = self._some(n, ALIKE, rng)
+        points, chances, partners = rng.integers(0, max(len(kept), 1), n), rng.random(n), np.full(n, -1)
+        if len(kept):
+            draw_pairs(self._table, self._sizes, kept, points, similar, chances, starts, WHOLE, partners)
+        found = partners >= 0
+        return points[found], partners[found], similar[found]
+
+    def _some(self, n: int, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Keys of the points kept; for n points whether to look for similar partners, and from where on, twice."""
+        kept, similar = self._kept[: self._n_kept], rng.random(n) < p
+        return kept, similar, rng.integers(0, max(len(kept), 1), (2, n))
+
+    @property
+    def _n_kept(self) -> int:
+        return int(np.count_nonzero(self._kept != NOBODY))
+
+    def keep(self, keys: np.ndarray, X: np.ndarray) -> None:
+        """Points that are known, in place of the oldest ones; rows of X are theirs."""
+        if self._table is not None:
+            self._next = keep(self._table, self._kept, self.X, self._next, keys.view(np.int64), X)
 
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> State:
         """Only points that are known, and vectors of these."""
         if self._table is None:
-            return {"cosines": self._cosines, "inside": self._inside, "points": None}
+            return {"cosines": self._cosines, "inside": self._inside, "are_none": int(self.are_none), "points": None}
         places, kept = np.flatnonzero(self._table[LABEL] >= 0), self._kept != NOBODY
         rows = self._table.T[places]
         rows[:, LABEL] = _in_order(rows[:, LABEL])
         return {
             "cosines": self._cosines,
             "inside": self._inside,
+            "are_none": int(self.are_none),
             "points": {"places": places, "rows": rows, "clock": int(self._counts[CLOCK])},
             "kept": {"keys": self._kept[kept], "X": self.X[kept], "next": self._next},
             "is_trusted": int(self.is_trusted),
@@ -169,9 +236,11 @@ class Groups:
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
         self._clear()
-        self._cosines = like(state.get("cosines", np.zeros((2, 2))), self._cosines, "cosines", -MOST, MOST)
+        self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
         self._judge()
-        self._inside = like(state["inside"], self._inside, "inside", 0, MOST)
+        self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
+        self.are_none = bool(whole(state["are_none"], "are_none", 0, 1))
+        self._judge_groups()
         if state["points"] is None:
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]

@@ -433,16 +433,68 @@ def count_distances(
         histograms[:, kind] *= min(0.5 ** (of_kinds[min(kind, 1)] / half_life), sooner)
     bits = np.empty((2 * n, (r + 63) // 64), np.uint64)
     for i in range(shares.shape[0]):
-        share = first.dtype.type(shares[i])
-        for t in range(2 * n):
-            for word in range(bits.shape[1]):
-                start_bit = 64 * word
-                bits[t, word] = _signs(first[t], learned[t], share, start_bit, min(start_bit + 64, r))
+        _pack(first, learned, first.dtype.type(shares[i]), bits)
         for t in range(n):
             histograms[i, 1 if similar[t] else 0, _difference(bits, t, n + t)] += weights[t]
             for u in range(start + t, start + t + n_others):
                 other = n + u if u < n else u  # n + u % n
                 histograms[i, 2, _difference(bits, t, other)] += 1 / n_others
+
+
+@njit(nogil=True, cache=True)
+def count_found(
+    first: np.ndarray,
+    learned: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    shares: np.ndarray,
+    found: np.ndarray,
+) -> float:
+    """A search among points that belong to groups: how precise it is down to each point of the same group. The mean
+    logarithm, times its weight, is added to `found[share]`, for codes as in `count_distances`.
+
+    The first rows are points to search for, as many as there are weights, the others are those among which it is done.
+    Points without group, or whose group is not among these, or is alone there, ask nothing. Returns the sum of the
+    weights of those that did.
+    """
+    n, (m, r) = weights.shape[0], first.shape
+    total = 0.0
+    asks = np.empty(n, np.bool_)
+    for t in range(n):
+        alike = 0
+        for u in range(n, m):
+            alike += labels[u] == labels[t]
+        asks[t] = labels[t] >= 0 and 0 < alike < m - n
+        if asks[t]:
+            total += weights[t]
+    bits, counts = np.empty((m, (r + 63) // 64), np.uint64), np.empty((2, r + 1))
+    for i in range(shares.shape[0] if total > 0 else 0):
+        _pack(first, learned, first.dtype.type(shares[i]), bits)
+        for t in range(n):
+            if not asks[t]:
+                continue
+            counts[:] = 0
+            for u in range(n, m):
+                counts[1 if labels[u] == labels[t] else 0, _difference(bits, t, u)] += 1
+            agree = differ = logs = 0.0  # points that are nearer; those as far count half
+            for distance in range(r + 1):
+                agree += counts[1, distance] / 2
+                differ += counts[0, distance] / 2
+                if counts[1, distance] > 0:
+                    logs += counts[1, distance] * math.log(agree / (agree + differ))
+                agree += counts[1, distance] / 2
+                differ += counts[0, distance] / 2
+            found[i] += weights[t] * logs / agree
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _pack(first: np.ndarray, learned: np.ndarray, share: float, bits: np.ndarray) -> None:
+    """Codes that go this share of the way from the first to the learned projections."""
+    r = first.shape[1]
+    for t in range(first.shape[0]):
+        for word in range(bits.shape[1]):
+            bits[t, word] = _signs(first[t], learned[t], share, 64 * word, min(64 * word + 64, r))
 
 
 @njit(nogil=True, cache=True)
@@ -464,8 +516,9 @@ def _difference(bits: np.ndarray, i: int, j: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def blend_of(shares: np.ndarray, histograms: np.ndarray, caution: float) -> float:
-    """The mean of the shares, weighted by how far up each puts similar pairs; the plain mean where that is unknown.
+def blend_of(shares: np.ndarray, histograms: np.ndarray, trust: float, caution: float, found: np.ndarray) -> float:
+    """The mean of the shares, weighted by how far up each puts similar pairs (as far as that is trusted), and by what
+    is `found` with it; the plain mean where both are unknown.
 
     Where the first share, the beginning, does that well already, little can be won and much lost: with caution, from 0
     to 1, it is preferred beforehand, and only the best share and its neighbours are averaged, as between the far ends
@@ -491,7 +544,8 @@ def blend_of(shares: np.ndarray, histograms: np.ndarray, caution: float) -> floa
                 differ += histograms[i, 0, distance] / 2
                 others += of_others / 2
     prior = caution * CAUTION * max(evidence[0] / (n_agree + UNKNOWN) - USUAL, 0.0)
-    evidence *= TRUST
+    evidence *= TRUST * trust
+    evidence += found
     evidence[0] += prior
     evidence[1] += prior / 2
     best = evidence.argmax()

@@ -489,7 +489,8 @@ def test_the_slow_version_learns_what_groups_tell_alike() -> None:
         learner.partial_fit_pairs(X[i], X[j], y[i] == y[j])
         reference.learn(X[i], X[j], y[i] == y[j], np.ones(16), told, searches, replays)
         n_searches += len(searches)
-        assert learner.blend_ == pytest.approx(reference.blend(learner._groups.is_near), rel=1e-6)
+        if t % 8 == 7:
+            assert learner.blend_ == pytest.approx(reference.blend(learner._groups.is_near), rel=1e-6)
     assert len(told) > 8
     assert n_searches > 8
     assert sum(map(len, replays)) > 8

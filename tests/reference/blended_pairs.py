@@ -168,16 +168,15 @@ class ReferenceBlendedPairs:
 
     def search(self, x: np.ndarray, weight: float, among: list[tuple[np.ndarray, bool]]) -> None:
         """How precise is the search down to each of the points that x should find? Those that are as far count half."""
+        points, same = np.array([z for z, _ in among]), np.array([is_same for _, is_same in among])
         logs = np.zeros(len(SHARES))
         for i, share in enumerate(SHARES):
             V = self.W0 + share * (self.W - self.W0)
-            code, codes = x @ V >= 0, np.array([z for z, _ in among]) @ V >= 0
-            d = [(far, same) for far, (_, same) in zip((codes != code).sum(axis=1), among, strict=True)]
-            for far, same in d:
-                if same:
-                    nearer = [sum((e < far) + (e == far) / 2 for e, is_same in d if is_same == kind) for kind in (0, 1)]
-                    logs[i] += math.log(nearer[1] / sum(nearer))
-        self.new_searches.append((weight, logs / sum(same for _, same in among)))
+            distances = ((points @ V >= 0) != (x @ V >= 0)).sum(axis=1)
+            for far in distances[same]:
+                nearer = (distances < far) + (distances == far) / 2
+                logs[i] += math.log(nearer[same].sum() / nearer.sum())
+        self.new_searches.append((weight, logs / same.sum()))
 
     def fade_searches(self, n: int) -> None:
         weight = sum(w for w, _ in self.new_searches)

@@ -357,7 +357,7 @@ class BlendedPairHashing(SmoothPairHashing):
             self._step(X, pull, part, part, self._n_whole)
 
     def _ask(self, n: int, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
-        """Distances of n pairs in codes under each α enter the histograms, in which older ones of the same kind fade."""
+        """Distances of n pairs under each α enter the histograms, in which older ones of the same kind fade."""
         count_distances(first, learned, SHARES, similar, weights, HALF_LIFE, self._sooner(n), self._distances)
         # Marks on results, many to a query, say of its neighbours what random pairs hardly ever do: no caution then.
         self._caution = min(max(2 * self._n_apart / self._n_learned - 1, 0.0), 1.0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.io.format import MOST, like, whole
+from onlinehash.io.format import MOST, like, listed, whole
 from onlinehash.learners.group_kernels import (
     CLOCK,
     KEY,
@@ -50,11 +50,12 @@ WHOLE, ALIKE = 32, 0.9
 ENOUGH, HALF_LIFE = 20, 1000
 
 #: Groups are trusted while marks inside of them are called dissimilar at most so many times as often as all marks are.
-#: Where it is more than `WRONG` times, they are forgotten: the world has changed.
-CONTRADICTED, WRONG = 0.35, 0.5
+#: Where it is more than `WRONG` times, they are forgotten: the world has changed. Where it is hardly ever, they are
+#: classes.
+CONTRADICTED, WRONG, HARDLY = 0.35, 0.5, 0.05
 
-#: Groups are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones by
-#: at most this part of what it is for all marks.
+#: Else they are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones
+#: by at most this part of what it is for all marks.
 AS_FAR = 0.5
 
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
@@ -146,23 +147,23 @@ class Groups:
         table = self._lay_out() if self._table is None else self._table
         marks = keys.view(np.int64), similar, weights, cosines
         enter_marks(table, self._sizes, self._free, self._counts, self._inside, 0.5 ** (1 / HALF_LIFE), *marks)
-        self._judge_groups()
-        contradicted = self._inside[0, 0] / max(self._inside[0].sum(), 1) / (1 - p)
-        self.is_trusted = self.are_classes and bool(contradicted <= CONTRADICTED)
-        if self._inside[0].sum() >= ENOUGH and contradicted > WRONG:
-            self._clear()
+        self._judge_groups(1 - p)
 
-    def _judge_groups(self) -> None:
+    def _judge_groups(self, dissimilar: float) -> None:
         """Inside of classes, marks are called dissimilar by mistake, on near points as often as on far ones. Where
         similar means near, it is those on far points, inside of groups as elsewhere. While marks are too few to tell,
-        groups are as they were."""
+        groups are no classes if they were none before."""
         (differ, agree), (of_differ, of_agree) = self._inside.tolist()
-        are_found = differ + agree >= ENOUGH
+        contradicted, are_found = differ / max(differ + agree, 1) / dissimilar, differ + agree >= ENOUGH
         if are_found:
             (far, n), (near, m), _ = self._cosines.tolist()
             apart = near / max(m, 1e-300) - far / max(n, 1e-300)
-            self.are_none = min(differ, agree) > 0 and of_agree / agree - of_differ / differ > AS_FAR * apart
+            inside = of_agree / max(agree, 1e-300) - of_differ / max(differ, 1e-300)
+            self.are_none = contradicted > HARDLY and inside > AS_FAR * apart
         self.are_classes = are_found and not self.are_none
+        self.is_trusted = self.are_classes and contradicted <= CONTRADICTED
+        if are_found and contradicted > WRONG:
+            self._clear()
 
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""
@@ -220,18 +221,20 @@ class Groups:
     def get_state(self) -> State:
         """Only points that are known, and vectors of these."""
         if self._table is None:
-            return {"cosines": self._cosines, "inside": self._inside, "are_none": int(self.are_none), "points": None}
+            return {"cosines": self._cosines, "inside": self._inside, "judged": self._judged(), "points": None}
         places, kept = np.flatnonzero(self._table[LABEL] >= 0), self._kept != NOBODY
         rows = self._table.T[places]
         rows[:, LABEL] = _in_order(rows[:, LABEL])
         return {
             "cosines": self._cosines,
             "inside": self._inside,
-            "are_none": int(self.are_none),
+            "judged": self._judged(),
             "points": {"places": places, "rows": rows, "clock": int(self._counts[CLOCK])},
             "kept": {"keys": self._kept[kept], "X": self.X[kept], "next": self._next},
-            "is_trusted": int(self.is_trusted),
         }
+
+    def _judged(self) -> list[int]:
+        return [int(self.are_classes), int(self.are_none), int(self.is_trusted)]
 
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
@@ -239,8 +242,8 @@ class Groups:
         self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
         self._judge()
         self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
-        self.are_none = bool(whole(state["are_none"], "are_none", 0, 1))
-        self._judge_groups()
+        judged = [bool(whole(what, "judged", 0, 1)) for what in listed(state["judged"], "judged", 3)]
+        self.are_classes, self.are_none, self.is_trusted = judged
         if state["points"] is None:
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]
@@ -260,7 +263,6 @@ class Groups:
         self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
         self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X")
         self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
-        self.is_trusted = bool(whole(state["is_trusted"], "is_trusted", 0, 1))
 
 
 def _in_order(labels: np.ndarray) -> np.ndarray:

@@ -565,7 +565,7 @@ def test_a_state_from_before_groups_goes_on_without() -> None:
     del state["method"]["groups"], state["method"]["searches"]
     old.set_state(state)
     without._has_groups, without._groups = False, Groups(X.shape[1], X.dtype)
-    without._found, without._n_searches = np.zeros(4), 0.0
+    without._precision, without._n_searches = np.zeros(4), 0.0
     for one in (old, new, without):
         one.partial_fit_pairs(X[i], X[j], y[i] == y[j])
     assert state_bytes(old) == state_bytes(without)

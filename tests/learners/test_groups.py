@@ -248,9 +248,9 @@ def test_groups_are_classes_or_chains_of_neighbours(are_classes: bool, wrong: fl
         found.look(rows, keys, similar, np.ones(50))
         cosines = found.cosines(rows)
         found.enter(keys, similar, found.weights_of_near(cosines, similar, np.ones(50)), cosines, similar.mean())
-        told.append((found.are_classes, found.are_none, found.is_trusted))
+        told.append((found.are_classes, found.are_no_classes, found.is_trusted))
     classes, none, trusted = np.mean(told[20:], axis=0)
-    assert found.is_surely_near
+    assert found._is_surely_near
     if are_classes:
         assert classes > 0.9
         assert trusted > 0.8
@@ -267,7 +267,7 @@ def test_a_few_marks_are_not_surely_on_near_points() -> None:
         a = np.linspace(0, 2 * np.pi, n, endpoint=False)
         X = np.concatenate([on_circle(a), on_circle(a + 1.2)])
         found.look(X, np.arange(2.0 * n).reshape(2, n), np.zeros(n, np.bool_), np.ones(n))
-        assert (found.is_near, found.is_surely_near) == (True, expected)
+        assert (found.is_near, found._is_surely_near) == (True, expected)
 
 
 def test_strangers_are_told_once() -> None:

@@ -187,7 +187,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._n_apart = 0.0  # pairs learned, where those that share a point count as one
         self._caution = 0.0
-        self._found, self._n_searches = np.zeros(len(SHARES)), 0.0
+        self._precision, self._n_searches = np.zeros(len(SHARES)), 0.0
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
         self._weigh_shares()
@@ -300,7 +300,7 @@ class BlendedPairHashing(SmoothPairHashing):
             if is_asked:
                 self._groups.look(X, keys, similar, weights)
             if self._groups.is_near:
-                new = self._groups.strangers(keys.reshape(-1))
+                new = self._groups.strangers(keys.reshape(-1)) if is_asked else NO_ROWS
                 cosines = self._groups.cosines(X)
                 near = self._groups.weights_of_near(cosines, similar, weights)
                 self._groups.enter(keys, similar, near, cosines, p)
@@ -311,12 +311,13 @@ class BlendedPairHashing(SmoothPairHashing):
         learned, shown = self._damping.completed_projections(self._learning, X), None
         if is_asked:
             first = projections(self._first, points)
-            if self._groups.is_near:
+            if self._has_groups:
                 self._search(keys.reshape(-1), new, first[new], learned[new], (weights / times)[new % n])
             self._ask(n, first, learned[: 2 * n], similar, weights * is_new / times)
             shown = points, first + self.dtype_.type(self._blend) * (learned[: 2 * n] - first)
         if self._groups.is_near:
             self._groups.keep(keys.reshape(-1), points)
+            self._weigh_shares()  # where these marks have told of groups, also if they are not asked
         F = np.tanh(learned)
         loss, pull = pulls(F, similar, weights, p, AGREE, DIFFER, SHARPNESS)
         if self._infers and most > 1:
@@ -372,7 +373,7 @@ class BlendedPairHashing(SmoothPairHashing):
         No other point of the chunk is among these: that they are near is what brought them here.
         """
         found, weight = np.zeros(len(SHARES)), 0.0
-        if self._groups.are_classes and ((labels := self._groups.labels(keys[new])) >= 0).any():
+        if len(new) and self._groups.are_classes and ((labels := self._groups.labels(keys[new])) >= 0).any():
             rows, of_kept = self._groups.some_kept(
                 N_SEARCHED, keys, np.random.default_rng([self._seed, 5, self._n_chunks])
             )
@@ -386,7 +387,7 @@ class BlendedPairHashing(SmoothPairHashing):
                 found,
             )
         fade = min(0.5 ** (weight / HALF_LIFE), self._sooner(len(keys) // 2))
-        self._found, self._n_searches = fade * self._found + found, fade * self._n_searches + weight
+        self._precision, self._n_searches = fade * self._precision + found, fade * self._n_searches + weight
 
     def _sooner(self, n: int) -> float:
         """How much of what is older remains when n pairs come: what was learned last is better known from the last."""
@@ -395,10 +396,10 @@ class BlendedPairHashing(SmoothPairHashing):
     def _weigh_shares(self) -> None:
         """α by all that was asked."""
         trust, caution, found = 1.0, self._caution, np.zeros(len(SHARES))
-        if self._groups.are_classes or (self._groups.is_surely_near and not self._groups.are_none):
+        if self._groups.can_search:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            caution, found = 0.0, self._found
+            caution, found = 0.0, self._precision  # logarithms
         self._blend = blend_of(SHARES, self._distances, trust, caution, found)  # α
 
     # ------------------------------------------------------------------ what codes show of it
@@ -436,7 +437,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "keys": self._keys,
             "n_whole": self._n_whole,
             "caution": [self._n_apart, self._caution],
-            "searches": {"found": self._found, "n": self._n_searches},
+            "searches": {"precision": self._precision, "n": self._n_searches},
             "infers": int(self._infers),
             "groups": self._groups.get_state() if self._has_groups else None,
             "begun_with": self._begun_with,
@@ -446,7 +447,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._first = pad_rows(like(state["first"], self._first[:, : self._n_inputs].T, "first").T)
-        self._distances = like(state["distances"], self._distances, "distances", 0)
+        self._distances = like(state["distances"], self._distances, "distances", 0, MOST)
         self._keys = like(state["keys"], self._keys, "keys")
         self._infers = bool(whole(state.get("infers", 0), "infers", 0, 1))
         self._has_groups = state.get("groups") is not None
@@ -462,7 +463,7 @@ class BlendedPairHashing(SmoothPairHashing):
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)
         self._n_apart, self._caution = real(n_apart, "n_apart", 0), real(caution, "caution", 0, 1)
-        searches = state.get("searches", {"found": np.zeros(len(SHARES)), "n": 0.0})
-        self._found = like(searches["found"], self._found, "found", -MOST, 0)
+        searches = state.get("searches", {"precision": np.zeros(len(SHARES)), "n": 0.0})
+        self._precision = like(searches["precision"], self._precision, "precision", -MOST, 0)
         self._n_searches = real(searches["n"], "n", 0)
         self._weigh_shares()

@@ -34,7 +34,7 @@ from onlinehash.learners.group_kernels import (
 )
 from onlinehash.types import State
 
-MOST_KEY = np.iinfo(np.int64).max
+MOST_KEY, MOST_MARKS = np.iinfo(np.int64).max, 2**53
 
 #: Points that are known again, and of how many of them, those marked last, vectors are kept to draw from.
 N_KNOWN, N_KEPT = 16_384, 2048
@@ -61,19 +61,20 @@ AS_FAR = 0.5
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
 #: paired. Of random pairs it is not; of results that are called dissimilar, it was 0.23 to 0.55 on four sets. They
 #: surely are where it is farther above by this over their number.
-NEAR, SURELY = 0.1, 3.0
+NEAR, OF_FEW = 0.1, 3.0
 
 
 class Groups:
     """What marks on recurring points say of others.
 
     look(X, keys, similar, weights)    are marks on near points?
-    is_near, is_surely_near            what was found: whether marks of late are, and hardly by chance
+    is_near                            what was found: whether marks of late are
     cosines(X)                         of marks
     weights_of_near(cosines, ...)      their weights, none for similar marks on far points
     strangers(keys)                    which points of marks are not known yet
     enter(keys, ..., cosines, p)       marks, and the share of similar ones among all
-    are_classes, are_none              what marks inside of groups tell, if they are enough: whether these are classes
+    are_classes, are_no_classes        what marks inside of groups tell of these, if they are enough
+    can_search                         whether a search for groups tells how good codes are
     is_trusted                         whether marks confirm what groups tell
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
@@ -85,8 +86,8 @@ class Groups:
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
         self._cosines = np.zeros((3, 2))  # of dissimilar and similar marks, and of points that nobody paired
-        self.are_none = False
-        self._judge()
+        self.are_no_classes = False
+        self._judge_marks()
         self._clear()
 
     def _clear(self) -> None:
@@ -112,9 +113,9 @@ class Groups:
         Rows of X, here and elsewhere, may be longer than points are.
         """
         add_cosines(X, self._n_inputs, keys, similar, weights, HALF_LIFE, self._cosines)
-        self._judge()
+        self._judge_marks()
 
-    def _judge(self) -> None:
+    def _judge_marks(self) -> None:
         """Marks of late are not on near points as long as none was called dissimilar.
 
         Where no points are known that nobody paired, as with one query a chunk, their cosine is taken to be zero.
@@ -122,7 +123,7 @@ class Groups:
         (near, n), _, (others, m) = self._cosines.tolist()
         self._least_cosine = (others / m if m > 0 else 0) + NEAR  # of marks on near points
         self.is_near = bool(n > 0 and near / n >= self._least_cosine)
-        self.is_surely_near = self.is_near and bool(near / n >= self._least_cosine + SURELY / n)
+        self._is_surely_near = self.is_near and m > 0 and bool(near / n >= self._least_cosine + OF_FEW / n)
 
     def cosines(self, X: np.ndarray) -> np.ndarray:
         """Of marks on these points."""
@@ -159,11 +160,17 @@ class Groups:
             (far, n), (near, m), _ = self._cosines.tolist()
             apart = near / max(m, 1e-300) - far / max(n, 1e-300)
             inside = of_agree / max(agree, 1e-300) - of_differ / max(differ, 1e-300)
-            self.are_none = contradicted > HARDLY and inside > AS_FAR * apart
-        self.are_classes = are_found and not self.are_none
+            self.are_no_classes = contradicted > HARDLY and inside > AS_FAR * apart
+        self.are_classes = are_found and not self.are_no_classes
         self.is_trusted = self.are_classes and contradicted <= CONTRADICTED
         if are_found and contradicted > WRONG:
             self._clear()
+
+    @property
+    def can_search(self) -> bool:
+        """Also while marks are too few to tell of groups, unless they are on near points by chance."""
+        is_near = self._is_surely_near or (self.is_near and self._cosines[2, 1] > 0 and self.are_classes)
+        return bool(is_near and not self.are_no_classes)
 
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""
@@ -234,16 +241,18 @@ class Groups:
         }
 
     def _judged(self) -> list[int]:
-        return [int(self.are_classes), int(self.are_none), int(self.is_trusted)]
+        return [int(self.are_classes), int(self.are_no_classes), int(self.is_trusted)]
 
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
         self._clear()
         self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
-        self._judge()
+        if (self._cosines[:, 1] < 0).any():
+            raise FormatError("the marks of the groups have weights below zero.")
+        self._judge_marks()
         self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
         judged = [bool(whole(what, "judged", 0, 1)) for what in listed(state["judged"], "judged", 3)]
-        self.are_classes, self.are_none, self.is_trusted = judged
+        self.are_classes, self.are_no_classes, self.is_trusted = judged
         if state["points"] is None:
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]
@@ -258,10 +267,10 @@ class Groups:
             raise FormatError("a point of the groups stands where it would not be found.")
         sizes = np.bincount(labels)
         self._sizes[: len(sizes)] = sizes
-        self._counts[:] = N_KNOWN - len(sizes), whole(points["clock"], "clock")
+        self._counts[:] = N_KNOWN - len(sizes), whole(points["clock"], "clock", 0, MOST_MARKS)
         self._free[: self._counts[N_FREE]] = np.arange(len(sizes), N_KNOWN)
         self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
-        self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X")
+        self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X", -100, 100)
         self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
+from onlinehash.learners.blended_pairs import LOOKED_AT
 from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows, note_repeats
@@ -405,6 +406,24 @@ def test_a_state_goes_on_between_chunks_that_are_looked_at(cut: int) -> None:
     other.partial_fit_pairs(X[i[cut:]], X[j[cut:]], y[i[cut:]] == y[j[cut:]])
     assert straight._groups.is_near
     assert state_bytes(other) == state_bytes(straight)
+
+
+def test_blends_are_the_same_after_loading_where_groups_change() -> None:
+    """Also by marks that are not asked: now and then half of them are wrong, and groups are trusted no more."""
+    X, y = clusters(300, 4, 0.5, seed=1)
+    unit, rng = X / np.linalg.norm(X, axis=1, keepdims=True), np.random.default_rng(2)
+    nearest = np.argsort(-(unit @ unit.T), axis=1, kind="stable")[:, 1:15]
+    learner, told, n_changes = small(n_bits=8), False, 0
+    for t in range(400):
+        i = rng.integers(0, 300, 16)
+        j = nearest[i, rng.integers(0, 14, 16)]
+        learner.partial_fit_pairs(X[i], X[j], (y[i] == y[j]) ^ (rng.random(16) < 0.5 * (t // 20 % 3 == 2)))
+        n_changes += t % LOOKED_AT != 0 and told != learner._groups.can_search
+        told = learner._groups.can_search
+        twin = small(n_bits=8)
+        twin.set_state(learner.get_state())
+        assert twin.blend_ == learner.blend_
+    assert n_changes > 2
 
 
 def marks_with_far_ones(X: np.ndarray, y: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -270,6 +270,35 @@ def test_a_few_marks_are_not_surely_on_near_points() -> None:
         assert (found.is_near, found._is_surely_near) == (True, expected)
 
 
+def test_groups_are_asked_only_while_marks_are_on_near_points() -> None:
+    rng, found = np.random.default_rng(3), Groups(2, np.dtype(np.float64))
+    angles = np.sort(rng.uniform(0, 2 * np.pi, 1000))
+    for far, expected in ((125, True), (1000, False)):
+        for _ in range(200):
+            a = rng.integers(0, 1000, 50)
+            b = (a + rng.integers(-far, far + 1, 50)) % 1000
+            rows, keys, similar = (
+                on_circle(angles[np.concatenate([a, b])]),
+                KEYS[np.stack([a, b])],
+                a // 250 == b // 250,
+            )
+            found.look(rows, keys, similar, np.ones(50))
+            if found.is_near:
+                found.enter(keys, similar, np.ones(50), found.cosines(rows), 0.5)
+        assert found.are_classes
+        assert found.can_search == expected
+
+
+def test_what_groups_are_is_known_after_loading() -> None:
+    """Also where marks of late are too few to tell."""
+    found, twin = made(), made()
+    found.are_no_classes, found._inside[0] = True, [1, 2]
+    twin.set_state(found.get_state())
+    mark(twin, 1, 2, True)
+    assert twin.are_no_classes
+    assert not twin.are_classes
+
+
 def test_strangers_are_told_once() -> None:
     found = made()
     mark(found, [1, 2], [3, 4], [True, False])

@@ -277,7 +277,7 @@ class BlendedPairHashing(SmoothPairHashing):
         """
         if not weights.any():
             return None
-        n, rows, alike, new, rng = len(A), NO_ROWS, NO_PAIRS, NO_ROWS, None
+        n, rows, alike = len(A), NO_ROWS, NO_PAIRS
         X = points = self._damping.rows(2 * n)
         weights, keys, times, is_new, same, most = take_in(
             A,
@@ -296,18 +296,12 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_apart += n if most == 1 else float((1 / times).sum())
         p = float(self._share[0])
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
-        if self._has_groups:
-            if is_asked:
-                self._groups.look(X, keys, similar, weights)
-            if self._groups.is_near:
-                new = self._groups.strangers(keys.reshape(-1)) if is_asked else NO_ROWS
-                cosines = self._groups.cosines(X)
-                near = self._groups.weights_of_near(cosines, similar, weights)
-                self._groups.enter(keys, similar, near, cosines, p)
-                if self._groups.is_trusted:
-                    rng = np.random.default_rng([self._seed, 4, self._n_chunks])
-                    rows, partners, alike = self._told_by_groups(keys, p, rng)
-                    X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
+        new = self._enter_groups(X, keys, similar, weights, p, is_asked) if self._has_groups else NO_ROWS
+        is_told = self._groups.is_near and self._groups.is_trusted
+        if is_told:
+            rng = np.random.default_rng([self._seed, 4, self._n_chunks])
+            rows, partners, alike = self._told_by_groups(keys, p, rng)
+            X = np.concatenate([X, self._damping.widened(partners)]) if len(rows) else X
         learned, shown = self._damping.completed_projections(self._learning, X), None
         if is_asked:
             first = projections(self._first, points)
@@ -332,10 +326,24 @@ class BlendedPairHashing(SmoothPairHashing):
         part = min(worth + len(rows), n) / self.chunk_size
         self._n_whole += part
         self._step(X, pull, part, part, self._n_whole)
-        if rng is not None:
+        if is_told:
             for _ in range(REPLAYS):
                 self._replay(n, rng)
         return shown
+
+    def _enter_groups(
+        self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float, is_asked: bool
+    ) -> np.ndarray:
+        """Marks enter the groups, if they are on near points. Returns which rows are points that come for the first
+        time, of chunks that are asked."""
+        new = NO_ROWS
+        if is_asked:
+            self._groups.look(X, keys, similar, weights)
+        if self._groups.is_near:
+            new = self._groups.strangers(keys.reshape(-1)) if is_asked else new
+            cosines = self._groups.cosines(X)
+            self._groups.enter(keys, similar, self._groups.weights_of_near(cosines, similar, weights), cosines, p)
+        return new
 
     def _told_by_groups(
         self, keys: np.ndarray, p: float, rng: np.random.Generator

@@ -418,8 +418,8 @@ def test_blends_are_the_same_after_loading_where_groups_change() -> None:
         i = rng.integers(0, 300, 16)
         j = nearest[i, rng.integers(0, 14, 16)]
         learner.partial_fit_pairs(X[i], X[j], (y[i] == y[j]) ^ (rng.random(16) < 0.5 * (t // 20 % 3 == 2)))
-        n_changes += t % LOOKED_AT != 0 and told != learner._groups.can_search
-        told = learner._groups.can_search
+        n_changes += t % LOOKED_AT != 0 and told != learner._groups.decide_blend
+        told = learner._groups.decide_blend
         twin = small(n_bits=8)
         twin.set_state(learner.get_state())
         assert twin.blend_ == learner.blend_
@@ -557,21 +557,22 @@ def test_marks_on_results_that_come_back_teach_what_is_far(mixed: bool) -> None:
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_marks_on_results_do_not_spoil_a_good_beginning(mixed: bool) -> None:
-    """Eighty classes, which the first codes tell apart: after 1,800 marks no search is much worse than theirs (0.795;
-    0.78 and more, and down to 0.70 before there was searching for new points; two streams)."""
+    """Eighty classes, which the first codes tell apart: after 1,800 marks no search is much worse than theirs: at worst by
+    0.01, a mean of streams, and by 0.05 and 0.07 before new points were searched for."""
     X, y = clusters(3000, 80, 0.55, seed=1)
     Q, z = clusters(800, 80, 0.55, seed=2)
-    begun, scores = [], []
-    for seed in (1, 2):
+    losses = []
+    for seed in (1, 2, 3):
         learner, rng = BlendedPairHashing(32, random_state=seed).observe(X[:2000]), np.random.default_rng(seed)
-        begun.append(learner.score(Q, z))
+        scores = [learner.score(Q, z)]
         for _ in range(8):
             i, j = shown(learner, X, 600, rng)
             order = rng.permutation(600) if mixed else np.arange(600)
             i, j = i[order], j[order]
             learner.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
             scores.append(learner.score(Q, z))
-    assert np.reshape(scores, (2, 8))[:, 3:].min() > np.mean(begun) - 0.03
+        losses.append(scores[0] - min(scores[4:]))
+    assert np.mean(losses) < 0.035
 
 
 @pytest.mark.usefixtures("always_near")

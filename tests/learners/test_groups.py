@@ -149,6 +149,7 @@ def test_marks_of_one_page_say_nothing_of_points_that_nobody_paired() -> None:
         found.look(on_circle(np.zeros(2 * n)), keys, np.zeros(n, np.bool_), np.ones(n))
         np.testing.assert_array_equal(found._cosines, [[n, n], [0, 0], [0, 0]])
         assert found.is_near
+        assert not found.decide_blend
 
 
 def test_marks_without_weight_and_on_a_point_itself_are_not_looked_at() -> None:
@@ -286,7 +287,7 @@ def test_groups_are_asked_only_while_marks_are_on_near_points() -> None:
             if found.is_near:
                 found.enter(keys, similar, np.ones(50), found.cosines(rows), 0.5)
         assert found.are_classes
-        assert found.can_search == expected
+        assert found.decide_blend == expected
 
 
 def test_what_groups_are_is_known_after_loading() -> None:
@@ -458,6 +459,14 @@ def break_clock(state: Any) -> None:
     state["points"]["clock"] = -1
 
 
+def break_weight(state: Any) -> None:
+    state["inside"][0, 1] = -1
+
+
+def break_judgement(state: Any) -> None:
+    state["points"] = None
+
+
 DAMAGES = [
     break_places,
     break_labels,
@@ -467,6 +476,8 @@ DAMAGES = [
     break_cosines,
     break_vectors,
     break_clock,
+    break_weight,
+    break_judgement,
 ]
 
 

@@ -77,8 +77,8 @@ SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 #: The weight of a pair that groups tell, in marks.
 OF_GROUPS = 2.0
 
-#: Among so many points kept others are searched for. What marks on near points say of α counts this part, and less if
-#: there were searches, nothing after so many.
+#: New points are searched for among so many points kept. What marks on near points say of α counts this part, as if at
+#: most so many of them were similar, and ever less with the number of searches: after so many, nothing.
 N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 
 #: Chunks of pairs of points kept that follow a chunk of marks; after so many pairs they are ever smaller. Similar ones
@@ -187,7 +187,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._n_apart = 0.0  # pairs learned, where those that share a point count as one
         self._caution = 0.0
-        self._precision, self._n_searches = np.zeros(len(SHARES)), 0.0
+        self._precision, self._n_searches = np.zeros(len(SHARES)), 0.0  # sums of logarithms, and how many searches
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
         self._weigh_shares()
@@ -336,13 +336,13 @@ class BlendedPairHashing(SmoothPairHashing):
     ) -> np.ndarray:
         """Marks enter the groups, if they are on near points. Returns which rows are points that come for the first
         time, of chunks that are asked."""
-        new = NO_ROWS
         if is_asked:
             self._groups.look(X, keys, similar, weights)
-        if self._groups.is_near:
-            new = self._groups.strangers(keys.reshape(-1)) if is_asked else new
-            cosines = self._groups.cosines(X)
-            self._groups.enter(keys, similar, self._groups.weights_of_near(cosines, similar, weights), cosines, p)
+        if not self._groups.is_near:
+            return NO_ROWS
+        new = self._groups.strangers(keys.reshape(-1)) if is_asked else NO_ROWS
+        cosines = self._groups.cosines(X)
+        self._groups.enter(keys, similar, self._groups.weights_of_near(cosines, similar, weights), cosines, p)
         return new
 
     def _told_by_groups(
@@ -404,10 +404,10 @@ class BlendedPairHashing(SmoothPairHashing):
     def _weigh_shares(self) -> None:
         """α by all that was asked."""
         trust, caution, found = 1.0, self._caution, np.zeros(len(SHARES))
-        if self._groups.can_search:
+        if self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            caution, found = 0.0, self._precision  # logarithms
+            caution, found = 0.0, self._precision
         self._blend = blend_of(SHARES, self._distances, trust, caution, found)  # α
 
     # ------------------------------------------------------------------ what codes show of it

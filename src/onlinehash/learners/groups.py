@@ -74,7 +74,7 @@ class Groups:
     strangers(keys)                    which points of marks are not known yet
     enter(keys, ..., cosines, p)       marks, and the share of similar ones among all
     are_classes, are_no_classes        what marks inside of groups tell of these, if they are enough
-    can_search                         whether a search for groups tells how good codes are
+    decide_blend                       whether groups tell how far codes should go, rather than marks
     is_trusted                         whether marks confirm what groups tell
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
@@ -167,8 +167,9 @@ class Groups:
             self._clear()
 
     @property
-    def can_search(self) -> bool:
-        """Also while marks are too few to tell of groups, unless they are on near points by chance."""
+    def decide_blend(self) -> bool:
+        """Marks that are on near points tell little, unless groups are no classes. Before groups are found, marks must
+        be on near points by more than chance."""
         is_near = self._is_surely_near or (self.is_near and self._cosines[2, 1] > 0 and self.are_classes)
         return bool(is_near and not self.are_no_classes)
 
@@ -247,13 +248,15 @@ class Groups:
         """Take over what `get_state` gave."""
         self._clear()
         self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
-        if (self._cosines[:, 1] < 0).any():
+        self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
+        if (self._cosines[:, 1] < 0).any() or (self._inside[0] < 0).any():
             raise FormatError("the marks of the groups have weights below zero.")
         self._judge_marks()
-        self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
         judged = [bool(whole(what, "judged", 0, 1)) for what in listed(state["judged"], "judged", 3)]
         self.are_classes, self.are_no_classes, self.is_trusted = judged
         if state["points"] is None:
+            if self.are_classes or self.is_trusted:
+                raise FormatError("the groups are told of, but have no points.")
             return
         table, points, kept = self._lay_out(), state["points"], state["kept"]
         n, n_kept = len(points["places"]), len(kept["keys"])
@@ -270,7 +273,7 @@ class Groups:
         self._counts[:] = N_KNOWN - len(sizes), whole(points["clock"], "clock", 0, MOST_MARKS)
         self._free[: self._counts[N_FREE]] = np.arange(len(sizes), N_KNOWN)
         self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
-        self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X", -100, 100)
+        self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X", -100, 100)  # of unit length here
         self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
 
 

@@ -557,8 +557,8 @@ def test_marks_on_results_that_come_back_teach_what_is_far(mixed: bool) -> None:
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_marks_on_results_do_not_spoil_a_good_beginning(mixed: bool) -> None:
-    """Eighty classes, which the first codes tell apart: after 1,800 marks no search is much worse than theirs: at worst by
-    0.01, a mean of streams, and by 0.05 and 0.07 before new points were searched for."""
+    """Eighty classes, which the first codes tell apart. After 1,800 marks no search is much worse than theirs: at worst
+    by 0.01, a mean of streams, and by 0.05 and 0.07 before new points were searched for."""
     X, y = clusters(3000, 80, 0.55, seed=1)
     Q, z = clusters(800, 80, 0.55, seed=2)
     losses = []

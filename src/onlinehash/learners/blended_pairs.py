@@ -30,6 +30,10 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   more precise this search is with an α, the better.
 - *Replay*: after each chunk of marks, pairs of points kept are learned, as groups tell them, in chunks of their own.
   Groups say most while marks are few, and so replays become smaller with their number.
+- *Walks*: where results are mostly similar to what they were shown for, points that nobody marked teach, too: the ends
+  of walks from near point to near point are similar, any two points are not (`neighbours`). Whether that holds, points
+  tell themselves: once, walks among most of those observed are learned, and walks among the others are the question.
+  If codes find their ends no better than before, nothing is learned from walks.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ import numpy as np
 from onlinehash.io.format import MOST, like, listed, real, whole
 from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import WINDOW, Damping
-from onlinehash.learners.groups import Groups
+from onlinehash.learners.groups import OF_WALKS, Groups
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
     NO_KEY,
@@ -47,6 +51,7 @@ from onlinehash.learners.smooth_kernels import (
     blend_of,
     count_distances,
     count_found,
+    evidence_of,
     inferred,
     load_unit_rows,
     projections,
@@ -59,6 +64,7 @@ from onlinehash.learners.smooth_pairs import (
     MANY_PAIRS,
     OF_FLIPS,
     SHARPNESS,
+    STEADY,
     SmoothPairHashing,
     rms,
 )
@@ -84,6 +90,17 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 #: Chunks of pairs of points kept that follow a chunk of marks; after so many pairs they are ever smaller. Similar ones
 #: weigh twice as much as others, as they would if they were one in five.
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
+
+#: Chunks of walks that follow a chunk of marks; after so many pairs they are ever smaller. Walks are tried when so many
+#: marks have come, and learned while so many of these are similar.
+WALKS, UNTIL_WALKS, FIRST_MARKS, MOSTLY = 4, 2000, 60, 0.4
+
+#: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are learned, walks
+#: that are asked, and the α with which codes must find the ends of these better than with the first, 0.
+POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BY = 1000, 0.25, 7000, 12_000, 2
+
+#: What is known of each α beforehand where they do: these are exponents.
+BOLDER = np.array([-2.0, -1.0, 0.0, 0.0])
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -165,6 +182,7 @@ class BlendedPairHashing(SmoothPairHashing):
         super()._begin(n_inputs, rng)
         self._points: Buffer | None = self._room()
         self._begun_with = 0
+        self._observed: np.ndarray | None = None  # points to walk among, until marks tell whether to
         self._infers = self._has_groups = True  # files from before there was inference, or groups, go on without
         self._start_from(self._learning[:, :n_inputs])
 
@@ -190,6 +208,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._precision, self._n_searches = np.zeros(len(SHARES)), 0.0  # sums of logarithms, and how many searches
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
+        self._n_walked = self._connect_at = 0
         self._weigh_shares()
 
     # ------------------------------------------------------------------ the beginning
@@ -251,7 +270,7 @@ class BlendedPairHashing(SmoothPairHashing):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
             self._descend(kept.X[a], kept.X[b], kept.kind[a] > 0, kept.weight[a])
         if is_last:
-            self._points = None
+            self._points, self._observed = None, kept.X.copy() if len(kept.X) >= POINTS_TO_WALK else None
         return self._show(np.ones(self.n_bits, np.bool_))
 
     # ------------------------------------------------------------------ a chunk
@@ -297,6 +316,7 @@ class BlendedPairHashing(SmoothPairHashing):
         p = float(self._share[0])
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
         new = self._enter_groups(X, keys, similar, weights, p, is_asked) if self._has_groups else NO_ROWS
+        walks = self._walks(p)
         is_told = self._groups.is_near and self._groups.is_trusted
         if is_told:
             rng = np.random.default_rng([self._seed, 4, self._n_chunks])
@@ -328,7 +348,10 @@ class BlendedPairHashing(SmoothPairHashing):
         self._step(X, pull, part, part, self._n_whole)
         if is_told:
             for _ in range(REPLAYS):
-                self._replay(n, rng)
+                pairs = self._groups.draw_pairs(round(n * min(1, UNTIL / self._n_learned)), rng)
+                self._learn_kept(*pairs, OF_REPLAYS)
+        if walks:
+            self._walk(n)
         return shown
 
     def _enter_groups(
@@ -354,16 +377,80 @@ class BlendedPairHashing(SmoothPairHashing):
         found, places, alike = self._groups.draw(keys.reshape(-1)[rows], p, rng)
         return rows[found], self._groups.X[places], alike
 
-    def _replay(self, n: int, rng: np.random.Generator) -> None:
-        """After n marks, take a step for pairs that groups tell of points kept."""
-        left, right, alike = self._groups.draw_pairs(round(n * min(1, UNTIL / self._n_learned)), rng)
+    def _learn_kept(
+        self, left: np.ndarray, right: np.ndarray, alike: np.ndarray, p: float, less: float = 1.0
+    ) -> None:
+        """Take a step, or less, for pairs of points kept, of which about a share p is similar."""
         if len(alike):
             X = self._damping.widened(self._groups.X[np.concatenate([left, right])])
             F = np.tanh(self._damping.completed_projections(self._learning, X))
-            _, pull = pulls(F, alike, np.ones(len(alike)), OF_REPLAYS, AGREE, DIFFER, SHARPNESS)
+            _, pull = pulls(F, alike, np.ones(len(alike)), p, AGREE, DIFFER, SHARPNESS)
             part = len(alike) / self.chunk_size
             self._n_whole += part
-            self._step(X, pull, part, part, self._n_whole)
+            self._step(X, pull, less * part, part, self._n_whole)
+
+    # ------------------------------------------------------------------ walks
+
+    def _walks(self, p: float) -> bool:
+        """Whether to learn from walks, now that a share p of marks is similar. When there are enough, try that."""
+        groups = self._groups
+        are_wanted = groups.is_near and not groups.are_no_classes and p >= MOSTLY and not groups.means_near
+        if self._observed is not None and are_wanted and self._share[1] >= FIRST_MARKS:
+            self._try_walks(self._observed)
+            self._observed = None
+        if self._n_learned > MANY_PAIRS:
+            self._observed = None
+        return are_wanted and groups.has_neighbours
+
+    def _walk(self, n: int) -> None:
+        """Learn some walks after n marks."""
+        rng = np.random.default_rng([self._seed, 6, self._n_chunks])
+        if self._n_learned >= self._connect_at:
+            self._connect()
+        for _ in range(WALKS):
+            self._learn_walks(*self._groups.draw_walks(round(n * min(1, UNTIL_WALKS / self._n_learned)), rng))
+
+    def _connect(self) -> None:
+        """Find neighbours among the points kept, of which some are new."""
+        self._groups.connect(self._first)
+        self._connect_at = self._n_learned + max(MANY_PAIRS, self._n_learned) // 8
+
+    def _learn_walks(self, left: np.ndarray, right: np.ndarray, alike: np.ndarray) -> None:
+        """With steps that become smaller: there are as many walks as one likes."""
+        self._learn_kept(left, right, alike, OF_WALKS, 1 / np.sqrt(1 + self._n_walked / STEADY))
+        self._n_walked += len(alike)
+
+    def _try_walks(self, observed: np.ndarray) -> None:
+        """Learn from walks among points observed, and keep that if it helps to find the ends of other walks."""
+        X, keys, n_marked = np.empty_like(observed), np.empty(len(observed)), self._groups.n_kept
+        load_unit_rows(observed, observed[:0], self._pattern, X, keys)
+        before = self._learning.copy(), self._momentum.copy(), self._squares.copy(), self._n_whole
+        self._groups.add_unmarked(keys, X)
+        if self._groups.n_kept < POINTS_TO_WALK or not self._do_walks_help():
+            self._learning, self._momentum, self._squares, self._n_whole = before
+            self._groups.keep_first(n_marked)
+
+    def _do_walks_help(self) -> bool:
+        """Learn walks among most of the points kept: do codes find the ends of walks among the others better now?"""
+        self._connect()
+        rng = np.random.default_rng([self._seed, 7])
+        is_asked = rng.random(self._groups.n_kept) < HELD_OUT
+        n = min(self.chunk_size, LESSONS)
+        for _ in range(LESSONS // n):
+            left, right, alike = self._groups.draw_walks(n, rng)
+            is_lesson = ~is_asked[left] & ~is_asked[right]
+            self._learn_walks(left[is_lesson], right[is_lesson], alike[is_lesson])
+        starts = rng.choice(np.flatnonzero(is_asked), QUESTIONS)
+        ends = self._groups.walk(starts, rng)
+        found = (ends >= 0) & is_asked[ends]
+        rows = self._damping.widened(self._groups.X[np.concatenate([starts[found], ends[found]])])
+        first, learned = projections(self._first, rows), self._damping.completed_projections(self._learning, rows)
+        asked, every = np.zeros_like(self._distances), np.ones(np.count_nonzero(found))
+        count_distances(first, learned, SHARES, every > 0, every, HALF_LIFE, 1.0, asked)
+        evidence = evidence_of(asked)
+        return bool(evidence[BY] > evidence[0])
+
+    # ------------------------------------------------------------------ α
 
     def _ask(self, n: int, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of n pairs under each α enter the histograms, in which older ones of the same kind fade."""
@@ -403,12 +490,13 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _weigh_shares(self) -> None:
         """α by all that was asked."""
-        trust, caution, found = 1.0, self._caution, np.zeros(len(SHARES))
+        self._blend = blend_of(SHARES, self._distances, 1.0, self._caution, np.zeros(len(SHARES)))
         if self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            caution, found = 0.0, self._precision
-        self._blend = blend_of(SHARES, self._distances, trust, caution, found)  # α
+            found = self._precision + BOLDER * self._groups.has_neighbours
+            blend = blend_of(SHARES, self._distances, trust, 0.0, found)
+            self._blend = min(blend, self._blend) if self._groups.means_near else blend
 
     # ------------------------------------------------------------------ what codes show of it
 
@@ -450,6 +538,8 @@ class BlendedPairHashing(SmoothPairHashing):
             "groups": self._groups.get_state() if self._has_groups else None,
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
+            "observed": self._observed,
+            "walks": [self._n_walked, self._connect_at],
         }
 
     def _set_method_state(self, state: State) -> None:
@@ -467,6 +557,12 @@ class BlendedPairHashing(SmoothPairHashing):
         else:
             assert self._points is not None
             self._points.set_state(state["points"])
+        if (observed := state.get("observed")) is not None:  # files from before there were walks have none
+            room = np.empty((min(max(len(observed), POINTS_TO_WALK), MOST_POINTS), self._n_inputs), self.dtype_)
+            observed = like(observed, room, "observed")
+        self._observed = observed
+        walks = listed(state.get("walks", [0, 0]), "walks", 2)
+        self._n_walked, self._connect_at = (whole(count, "a count of walks") for count in walks)
         # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)

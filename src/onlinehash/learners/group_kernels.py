@@ -347,8 +347,17 @@ def _next_of(labels: np.ndarray, label: int, kept: np.ndarray, key: int, start: 
 
 
 @njit(nogil=True, cache=True)
-def keep(table: np.ndarray, kept: np.ndarray, X: np.ndarray, start: int, keys: np.ndarray, rows: np.ndarray) -> int:
-    """Known points in place of the oldest ones, from place `start` on, unless they are there; where to go on."""
+def keep(
+    table: np.ndarray,
+    kept: np.ndarray,
+    X: np.ndarray,
+    near: np.ndarray,
+    start: int,
+    keys: np.ndarray,
+    rows: np.ndarray,
+) -> int:
+    """Known points in place of the oldest ones, from place `start` on, unless they are there; where to go on. They
+    have no neighbours at first."""
     for t in range(keys.shape[0]):
         is_new = find(table, keys[t]) >= 0
         for key in kept:
@@ -356,5 +365,17 @@ def keep(table: np.ndarray, kept: np.ndarray, X: np.ndarray, start: int, keys: n
         if is_new:
             kept[start] = keys[t]
             X[start] = rows[t, : X.shape[1]]
+            leave(near, start)
             start = (start + 1) % kept.shape[0]
     return start
+
+
+@njit(nogil=True, cache=True)
+def leave(near: np.ndarray, i: int) -> None:
+    """Point i has no neighbours any more, and is none: `near` has those of each point, or -1."""
+    for j in near[i]:
+        if j >= 0:
+            for k in range(near.shape[1]):
+                if near[j, k] == i:
+                    near[j, k] = -1
+    near[i] = -1

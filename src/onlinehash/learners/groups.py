@@ -8,6 +8,8 @@ a dissimilar mark says that all of two groups differ. From that, pairs of far po
 Similar need not mean that. Marks whose points are in one group already tell: where these are called dissimilar nearly
 as often as others are, chains mean nothing, and nothing is drawn. Neither is it where marks are on far points anyway,
 as random pairs are: what follows from them adds nothing to what they say.
+
+Of the points kept, some are near each other (`neighbours`). Walks among them tell of points that no marks connect.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from onlinehash.learners.group_kernels import (
     labels_of,
     strangers,
 )
+from onlinehash.learners.neighbours import N_NEAREST, STEPS, mutual_neighbours, walk
+from onlinehash.learners.smooth_kernels import projections
+from onlinehash.numeric.dots import pad_rows
 from onlinehash.types import State
 
 MOST_KEY, MOST_MARKS = np.iinfo(np.int64).max, 2**53
@@ -45,6 +50,9 @@ LEAST = 16
 
 #: Points of a group of which all that are drawn get a partner, and the share of these that look for a similar one.
 WHOLE, ALIKE = 32, 0.9
+
+#: The share of walks among pairs, the others being any two points.
+OF_WALKS = 0.3
 
 #: Marks inside of groups that it takes to trust them, and how many it takes for the weight of an older one to halve.
 ENOUGH, HALF_LIFE = 20, 1000
@@ -63,6 +71,10 @@ AS_FAR = 0.5
 #: surely are where it is farther above by this over their number.
 NEAR, OF_FEW = 0.1, 3.0
 
+#: Similar means near where, of a mark called similar and one called dissimilar, the first has the larger cosine so often.
+#: Of points by class it was 0.7 to 0.9 on three sets; cosines are counted in so many steps from -1 to 1.
+NEARER, N_COSINES = 0.95, 256
+
 
 class Groups:
     """What marks on recurring points say of others.
@@ -76,16 +88,24 @@ class Groups:
     are_classes, are_no_classes        what marks inside of groups tell of these, if they are enough
     decide_blend                       whether groups tell how far codes should go, rather than marks
     is_trusted                         whether marks confirm what groups tell
+    means_near                         whether cosines alone tell similar marks from others
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
     draw_pairs(n, rng)                 pairs of points kept, and whether they are similar
     keep(keys, X)                      vectors to draw from
+    add_unmarked(keys, X)              points to keep that nobody marked
+    keep_first(n)                      without these again: how many there were before
+    connect(functions)                 find neighbours among the points kept
+    has_neighbours                     whether that was done
+    walk(points, rng)                  where walks from points kept end
+    draw_walks(n, rng)                 pairs of points kept, and whether a walk connects them
     """
 
     def __init__(self, n_inputs: int, dtype: np.dtype) -> None:
         self._n_inputs, self._dtype = n_inputs, dtype
         self._cosines = np.zeros((3, 2))  # of dissimilar and similar marks, and of points that nobody paired
+        self._counted = np.zeros((2, N_COSINES))  # dissimilar and similar marks with each cosine
         self.are_no_classes = False
         self._judge_marks()
         self._clear()
@@ -94,7 +114,7 @@ class Groups:
         """No group, and hardly any memory: most streams have no recurring points."""
         self._table: np.ndarray | None = None
         self._inside = np.zeros((2, 2))
-        self.are_classes = self.is_trusted = False
+        self.are_classes = self.is_trusted = self.has_neighbours = False
 
     def _lay_out(self) -> np.ndarray:
         self._table = np.empty((5, N_KNOWN), np.int64)
@@ -105,6 +125,7 @@ class Groups:
         self._kept = np.full(N_KEPT, NOBODY)
         self.X = np.zeros((N_KEPT, self._n_inputs), self._dtype)
         self._next = 0
+        self._near = np.full((N_KEPT, N_NEAREST), -1)
         return self._table
 
     def look(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
@@ -148,6 +169,9 @@ class Groups:
         table = self._lay_out() if self._table is None else self._table
         marks = keys.view(np.int64), similar, weights, cosines
         enter_marks(table, self._sizes, self._free, self._counts, self._inside, 0.5 ** (1 / HALF_LIFE), *marks)
+        self._counted *= 0.5 ** (len(similar) / HALF_LIFE)
+        steps = np.clip((cosines + 1) / 2 * N_COSINES, 0, N_COSINES - 1).astype(np.int64)
+        self._counted += np.bincount(steps + N_COSINES * similar, weights, self._counted.size).reshape(2, -1)
         self._judge_groups(1 - p)
 
     def _judge_groups(self, dissimilar: float) -> None:
@@ -173,6 +197,13 @@ class Groups:
         is_near = self._is_surely_near or (self.is_near and self._cosines[2, 1] > 0 and self.are_classes)
         return bool(is_near and not self.are_no_classes)
 
+    @property
+    def means_near(self) -> bool:
+        """Whether cosines alone tell similar marks from others: then chains of near points lead away from these."""
+        differ, agree = self._counted
+        nearer = agree @ (np.cumsum(differ) - differ / 2)
+        return bool(nearer > NEARER * agree.sum() * differ.sum())
+
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""
         assert self._table is not None
@@ -180,7 +211,7 @@ class Groups:
 
     def some_kept(self, n: int, keys: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Of n points kept, but none with these keys: rows in `X`, and labels, of those that have one."""
-        some = rng.permutation(self._n_kept)[:n]
+        some = rng.permutation(np.flatnonzero(self._labels_of_kept() >= 0))[:n]
         labels = self.labels(self._kept[some])
         wanted = (labels >= 0) & ~np.isin(self._kept[some], keys.view(np.int64))
         return some[wanted], labels[wanted]
@@ -204,50 +235,99 @@ class Groups:
         """
         assert self._table is not None
         kept, similar, starts = self._some(n, ALIKE, rng)
-        points, chances, partners = rng.integers(0, max(len(kept), 1), n), rng.random(n), np.full(n, -1)
-        if len(kept):
+        known, chances, partners = np.flatnonzero(self._labels_of_kept() >= 0), rng.random(n), np.full(n, -1)
+        points = known[rng.integers(0, len(known), n)] if len(known) else np.zeros(n, np.int64)
+        if len(known):
             draw_pairs(self._table, self._sizes, kept, points, similar, chances, starts, WHOLE, partners)
         found = partners >= 0
         return points[found], partners[found], similar[found]
 
     def _some(self, n: int, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Keys of the points kept; for n points whether to look for similar partners, and from where on, twice."""
-        kept, similar = self._kept[: self._n_kept], rng.random(n) < p
+        kept, similar = self._kept[: self.n_kept], rng.random(n) < p
         return kept, similar, rng.integers(0, max(len(kept), 1), (2, n))
 
+    def _labels_of_kept(self) -> np.ndarray:
+        """The groups of all points kept, however small, -1 of those that are not known."""
+        assert self._table is not None
+        return labels_of(self._table, self._sizes, self._kept[: self.n_kept], 1)
+
     @property
-    def _n_kept(self) -> int:
+    def n_kept(self) -> int:
+        """Points kept."""
         return int(np.count_nonzero(self._kept != NOBODY))
 
     def keep(self, keys: np.ndarray, X: np.ndarray) -> None:
         """Points that are known, in place of the oldest ones; rows of X are theirs."""
         if self._table is not None:
-            self._next = keep(self._table, self._kept, self.X, self._next, keys.view(np.int64), X)
+            self._next = keep(self._table, self._kept, self.X, self._near, self._next, keys.view(np.int64), X)
+
+    # ------------------------------------------------------------------ neighbours
+
+    def add_unmarked(self, keys: np.ndarray, X: np.ndarray) -> None:
+        """Keep as many of these points as there is room for; they are the first that others replace."""
+        if self._table is None:
+            self._lay_out()
+        n, numbers = self.n_kept, keys.view(np.int64)
+        new = np.sort(np.unique(numbers, return_index=True)[1])
+        new = new[~np.isin(numbers[new], self._kept[:n])][: N_KEPT - n]
+        self._kept[n : n + len(new)], self.X[n : n + len(new)] = numbers[new], X[new]
+        self._next = n % N_KEPT
+
+    def keep_first(self, n: int) -> None:
+        """Only the first n of the points kept: those before others were added."""
+        self._kept[n:] = NOBODY
+        self.has_neighbours = False
+
+    def connect(self, functions: np.ndarray) -> None:
+        """Find out who is near whom, by cosines of the projections on these functions."""
+        F = projections(functions, pad_rows(self.X[: self.n_kept]))
+        F /= np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1e-30)
+        F = pad_rows(F)
+        self._near[:] = -1
+        self._near[: len(F)] = mutual_neighbours(projections(F, F), N_NEAREST)
+        self.has_neighbours = True
+
+    def walk(self, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Where walks from these points kept end, as rows of `X` like they; -1 of those that came to nothing."""
+        assert self._table is not None
+        kept, chances = self._kept[: self.n_kept], rng.random((len(points), 1 + 2 * STEPS))
+        return np.asarray(walk(self._table, kept, self._labels_of_kept(), self._near, points, chances))
+
+    def draw_walks(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """At most n pairs of points kept, as in `draw_pairs`: both ends of a walk are similar, any two others not,
+        unless their group is the same."""
+        (left, right), alike = rng.integers(0, self.n_kept, (2, n)), rng.random(n) < OF_WALKS
+        right[alike] = self.walk(left[alike], rng)
+        labels = self._labels_of_kept()
+        is_known = (labels[left] >= 0) & (labels[left] == labels[right])
+        found = np.where(alike, right >= 0, (left != right) & ~is_known)
+        return left[found], right[found], alike[found]
 
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> State:
         """Only points that are known, and vectors of these."""
         if self._table is None:
-            return {"cosines": self._cosines, "inside": self._inside, "judged": self._judged(), "points": None}
-        places, kept = np.flatnonzero(self._table[LABEL] >= 0), self._kept != NOBODY
+            return self._marks_state() | {"points": None}
+        places, n_kept = np.flatnonzero(self._table[LABEL] >= 0), self.n_kept
         rows = self._table.T[places]
         rows[:, LABEL] = _in_order(rows[:, LABEL])
-        return {
-            "cosines": self._cosines,
-            "inside": self._inside,
-            "judged": self._judged(),
+        return self._marks_state() | {
             "points": {"places": places, "rows": rows, "clock": int(self._counts[CLOCK])},
-            "kept": {"keys": self._kept[kept], "X": self.X[kept], "next": self._next},
+            "kept": {"keys": self._kept[:n_kept], "X": self.X[:n_kept], "next": self._next},
+            "near": self._near[:n_kept] if self.has_neighbours else None,
         }
 
-    def _judged(self) -> list[int]:
-        return [int(self.are_classes), int(self.are_no_classes), int(self.is_trusted)]
+    def _marks_state(self) -> State:
+        judged = [int(self.are_classes), int(self.are_no_classes), int(self.is_trusted)]
+        return {"cosines": self._cosines, "counted": self._counted, "inside": self._inside, "judged": judged}
 
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
         self._clear()
         self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
+        self._counted = like(state.get("counted", np.zeros((2, N_COSINES))), self._counted, "counted", 0, MOST)
         self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
         if (self._cosines[:, 1] < 0).any() or (self._inside[0] < 0).any():
             raise FormatError("the marks of the groups have weights below zero.")
@@ -275,6 +355,9 @@ class Groups:
         self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
         self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X", -100, 100)  # of unit length here
         self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
+        self.has_neighbours = state.get("near") is not None
+        if self.has_neighbours:
+            self._near[:n_kept] = like(state["near"], self._near[:n_kept], "near", -1, n_kept - 1)
 
 
 def _in_order(labels: np.ndarray) -> np.ndarray:

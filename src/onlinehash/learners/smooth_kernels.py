@@ -516,14 +516,9 @@ def _difference(bits: np.ndarray, i: int, j: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def blend_of(shares: np.ndarray, histograms: np.ndarray, trust: float, caution: float, found: np.ndarray) -> float:
-    """The mean of the shares, weighted by how far up each puts similar pairs (as far as that is trusted), and by what
-    is `found` with it; the plain mean where both are unknown.
-
-    Where the first share, the beginning, does that well already, little can be won and much lost: with caution, from 0
-    to 1, it is preferred beforehand, and only the best share and its neighbours are averaged, as between the far ends
-    both are lost.
-    """
+def evidence_of(histograms: np.ndarray) -> np.ndarray:
+    """For each share of `count_distances`, how far up it puts similar pairs: the sum of the logarithms of how many
+    times as many of them as of others are nearer."""
     n_shares, size = histograms.shape[0], histograms.shape[2]
     n_differ, n_agree, n_others = histograms[0, 0].sum(), histograms[0, 1].sum(), histograms[0, 2].sum()
     of_differ = OF_DIFFER if n_others > 0 else 1.0
@@ -543,6 +538,19 @@ def blend_of(shares: np.ndarray, histograms: np.ndarray, trust: float, caution: 
                 agree += of_agree / 2
                 differ += histograms[i, 0, distance] / 2
                 others += of_others / 2
+    return evidence
+
+
+@njit(nogil=True, cache=True)
+def blend_of(shares: np.ndarray, histograms: np.ndarray, trust: float, caution: float, found: np.ndarray) -> float:
+    """The mean of the shares, weighted by how far up each puts similar pairs (as far as that is trusted), and by what
+    is `found` with it; the plain mean where both are unknown.
+
+    Where the first share, the beginning, does that well already, little can be won and much lost: with caution, from 0
+    to 1, it is preferred beforehand, and only the best share and its neighbours are averaged, as between the far ends
+    both are lost.
+    """
+    n_shares, n_agree, evidence = histograms.shape[0], histograms[0, 1].sum(), evidence_of(histograms)
     prior = caution * CAUTION * max(evidence[0] / (n_agree + UNKNOWN) - USUAL, 0.0)
     evidence *= TRUST * trust
     evidence += found

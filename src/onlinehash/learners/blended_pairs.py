@@ -377,9 +377,7 @@ class BlendedPairHashing(SmoothPairHashing):
         found, places, alike = self._groups.draw(keys.reshape(-1)[rows], p, rng)
         return rows[found], self._groups.X[places], alike
 
-    def _learn_kept(
-        self, left: np.ndarray, right: np.ndarray, alike: np.ndarray, p: float, less: float = 1.0
-    ) -> None:
+    def _learn_kept(self, left: np.ndarray, right: np.ndarray, alike: np.ndarray, p: float, less: float = 1.0) -> None:
         """Take a step, or less, for pairs of points kept, of which about a share p is similar."""
         if len(alike):
             X = self._damping.widened(self._groups.X[np.concatenate([left, right])])
@@ -394,7 +392,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _walks(self, p: float) -> bool:
         """Whether to learn from walks, now that a share p of marks is similar. When there are enough, try that."""
         groups = self._groups
-        are_wanted = groups.is_near and not groups.are_no_classes and p >= MOSTLY and not groups.means_near
+        are_wanted = groups.is_near and not groups.are_no_classes and p >= MOSTLY and not groups.cosines_tell
         if self._observed is not None and are_wanted and self._share[1] >= FIRST_MARKS:
             self._try_walks(self._observed)
             self._observed = None
@@ -496,7 +494,7 @@ class BlendedPairHashing(SmoothPairHashing):
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
             found = self._precision + BOLDER * self._groups.has_neighbours
             blend = blend_of(SHARES, self._distances, trust, 0.0, found)
-            self._blend = min(blend, self._blend) if self._groups.means_near else blend
+            self._blend = min(blend, self._blend) if self._groups.cosines_tell else blend
 
     # ------------------------------------------------------------------ what codes show of it
 

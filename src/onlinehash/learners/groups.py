@@ -71,8 +71,8 @@ AS_FAR = 0.5
 #: surely are where it is farther above by this over their number.
 NEAR, OF_FEW = 0.1, 3.0
 
-#: Similar means near where, of a mark called similar and one called dissimilar, the first has the larger cosine so often.
-#: Of points by class it was 0.7 to 0.9 on three sets; cosines are counted in so many steps from -1 to 1.
+#: Cosines alone tell marks where, of a similar and a dissimilar one, the similar one has the larger cosine so often: by
+#: class it was 0.7 to 0.9 on three sets, 1 where similar means near. They are counted in so many steps from -1 to 1.
 NEARER, N_COSINES = 0.95, 256
 
 
@@ -88,7 +88,7 @@ class Groups:
     are_classes, are_no_classes        what marks inside of groups tell of these, if they are enough
     decide_blend                       whether groups tell how far codes should go, rather than marks
     is_trusted                         whether marks confirm what groups tell
-    means_near                         whether cosines alone tell similar marks from others
+    cosines_tell                       whether cosines alone tell similar marks from others
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
@@ -198,7 +198,7 @@ class Groups:
         return bool(is_near and not self.are_no_classes)
 
     @property
-    def means_near(self) -> bool:
+    def cosines_tell(self) -> bool:
         """Whether cosines alone tell similar marks from others: then chains of near points lead away from these."""
         differ, agree = self._counted
         nearer = agree @ (np.cumsum(differ) - differ / 2)

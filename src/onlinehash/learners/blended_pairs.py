@@ -99,8 +99,9 @@ WALKS, UNTIL_WALKS, FIRST_MARKS, MOSTLY = 4, 2000, 60, 0.4
 #: that are asked, and the α with which codes must find the ends of these better than with the first, 0.
 POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BY = 1000, 0.25, 7000, 12_000, 2
 
-#: What is known of each α beforehand where they do: these are exponents.
-BOLDER = np.array([-2.0, -1.0, 0.0, 0.0])
+#: Where they do, so much is known of each α beforehand, as exponents, from so many marks on: bold codes find more of a
+#: class, but before that the first results suffer.
+BOLDER, FROM = np.array([-2.0, -1.0, 0.0, 0.0]), 1000
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -492,8 +493,8 @@ class BlendedPairHashing(SmoothPairHashing):
         if self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            found = self._precision + BOLDER * self._groups.has_neighbours
-            blend = blend_of(SHARES, self._distances, trust, 0.0, found)
+            bolder = BOLDER * min(self._n_learned / FROM, 1) * self._groups.has_neighbours
+            blend = blend_of(SHARES, self._distances, trust, 0.0, self._precision + bolder)
             self._blend = min(blend, self._blend) if self._groups.cosines_tell else blend
 
     # ------------------------------------------------------------------ what codes show of it

@@ -272,7 +272,6 @@ class Groups:
         new = np.sort(np.unique(numbers, return_index=True)[1])
         new = new[~np.isin(numbers[new], self._kept[:n])][: N_KEPT - n]
         self._kept[n : n + len(new)], self.X[n : n + len(new)] = numbers[new], X[new]
-        self._next = n % N_KEPT
 
     def keep_first(self, n: int) -> None:
         """Only the first n of the points kept: those before others were added."""

@@ -33,6 +33,7 @@ class ReferenceBlendedPairs:
         self.losses: list[float] = []
         self.new_searches: list[tuple[float, np.ndarray]] = []
         self.found, self.n_searches = np.zeros(len(SHARES)), 0.0
+        self.n_walked, self.do_walks_help, self.by = 0, False, 2
 
     def learn(
         self,
@@ -43,11 +44,14 @@ class ReferenceBlendedPairs:
         told: Sequence[tuple[int, np.ndarray, bool]] = (),
         searches: Sequence[tuple[int, list[tuple[np.ndarray, bool]]]] = (),
         replays: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
+        tried: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
+        walks: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
     ) -> None:
         """One chunk of points; fewer pairs than `chunk_size` count by their part. What groups say, with points of unit
         length: `told` are rows of A and B, as one array, a partner, and whether it is similar; `searches` are such
         rows, the points to find them among, and which of these are of the same group; `replays` are chunks of pairs
-        that are learned afterwards."""
+        that are learned afterwards. `tried` are chunks of walks that are learned first, and in the end the walks whose
+        ends are looked for; `walks` are those that are learned at the end."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X = np.vstack([A, B])
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
@@ -65,6 +69,8 @@ class ReferenceBlendedPairs:
         if self.n_pairs >= self.next_look:
             self.P, self.P2 = damped(self.C, len(self.C))
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
+        if tried:
+            self.try_walks(tried[:-1], tried[-1])
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
             for row, among in searches:
@@ -86,7 +92,38 @@ class ReferenceBlendedPairs:
             self.losses, self.n_since = [], 0
         self.step(G, part)
         for pairs in replays:
-            self.step(self.gradient([(*pair, 1.0) for pair in pairs], len(pairs), 0.2), len(pairs) / self.chunk_size)
+            self.learn_kept(pairs, 0.2)
+        for pairs in walks:
+            self.learn_walks(pairs)
+
+    def learn_kept(self, pairs: Sequence[tuple[np.ndarray, np.ndarray, bool]], p: float, less: float = 1.0) -> None:
+        if pairs:
+            self.step(
+                self.gradient([(*pair, 1.0) for pair in pairs], len(pairs), p), len(pairs) / self.chunk_size, less
+            )
+
+    def learn_walks(self, pairs: Sequence[tuple[np.ndarray, np.ndarray, bool]]) -> None:
+        self.learn_kept(pairs, 0.3, 1 / math.sqrt(1 + self.n_walked / 1250))
+        self.n_walked += len(pairs)
+
+    def try_walks(
+        self, lessons: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]], questions: Sequence[tuple]
+    ) -> None:
+        """Keep what was learned if codes with a share of 0.3 (`by`) find the ends of further walks better than W₀."""
+        before = self.W, self.M, self.v, self.t
+        self.W, self.M, self.v = self.W.copy(), self.M.copy(), self.v.copy()
+        for pairs in lessons:
+            self.learn_walks(pairs)
+        n, n_others, answers = len(questions), min(len(questions) // 2, 16), []
+        for t, (start, end) in enumerate(questions):
+            answers.append([True, 1.0, self.distances(start, end)])
+            for k in range(n_others):
+                other = questions[(t + n // 2 - n_others // 2 + k) % n][1]
+                answers.append([None, 1 / n_others, self.distances(start, other)])
+        evidence = self.evidence(answers)
+        self.do_walks_help = bool(evidence[self.by] > evidence[0])
+        if not self.do_walks_help:
+            self.W, self.M, self.v, self.t = before
 
     def gradient(self, learned: list[tuple], n: int, p: float) -> np.ndarray:
         """Of pairs (a, b, similar, weight), of which n were given and a share p is similar."""
@@ -99,9 +136,9 @@ class ReferenceBlendedPairs:
             G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
         return G
 
-    def step(self, G: np.ndarray, part: float) -> None:
+    def step(self, G: np.ndarray, part: float, less: float = 1.0) -> None:
         self.t += part
-        eta = part * max(0.3, 2.4 / math.sqrt(1 + self.n_since / 1250))
+        eta = less * part * max(0.3, 2.4 / math.sqrt(1 + self.n_since / 1250))
         self.M = 0.8**part * self.M + (1 - 0.8**part) * G
         for k in range(self.W.shape[1]):
             self.v[k] = 0.99**part * self.v[k] + (1 - 0.99**part) * np.linalg.norm(self.P @ G[:, k]) ** 2
@@ -188,28 +225,41 @@ class ReferenceBlendedPairs:
     def distances(self, a: np.ndarray, b: np.ndarray) -> list[int]:
         return [self.distance(a, b, share) for share in SHARES]
 
-    def blend(self, are_near: bool = False) -> float:
-        """α: for each similar pair, what part of the similar ones is nearer, and what part of all others. Of marks on
-        near points that counts less, and less yet the more searches tell."""
+    def evidence(self, answers: list[list]) -> np.ndarray:
+        """Of each share: for each similar pair, what part of the similar ones is nearer, and what part of all others,
+        the logarithms of these."""
         evidence = np.zeros(len(SHARES))
         for i in range(len(SHARES)):
-            kinds = {kind: [(w, d[i]) for of, w, d in self.answers if of is kind] for kind in (True, False, None)}
+            kinds = {kind: [(w, d[i]) for of, w, d in answers if of is kind] for kind in (True, False, None)}
             for weight, distance in kinds[True]:
                 true, differ, others = (nearer(kinds[kind], distance) for kind in (True, False, None))
                 false = others if differ is None else differ if others is None else 0.2 * differ + 0.8 * others
                 if false is not None:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
+        return evidence
+
+    def blend(self, are_near: bool = False, cosines_tell: bool = False) -> float:
+        """α. Marks on near points count less, and less yet the more searches tell. Where cosines alone tell marks, it
+        is the smaller of the two."""
+        evidence = self.evidence(self.answers)
         n_similar = sum(w for of, w, _ in self.answers if of)
         caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0) * self.caution
-        if are_near:
-            caution, few = 0, min(25 / n_similar, 1) if n_similar else 1
-            evidence = 0.4 * 0.25 * few * max(1 - self.n_searches / 20, 0) * evidence + self.found
-        else:
-            evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
-        weights = np.exp(evidence - evidence.max())
+        weights = softmax(0.4 * evidence + caution * np.array([1, 0.5, 0, 0]))
         if caution > 0:
-            weights[np.abs(np.arange(len(SHARES)) - evidence.argmax()) > 1] = 0
-        return float(weights @ SHARES / weights.sum())
+            best = (evidence * 0.4 + caution * np.array([1, 0.5, 0, 0])).argmax()
+            weights[np.abs(np.arange(len(SHARES)) - best) > 1] = 0
+        blend = float(weights @ SHARES / weights.sum())
+        if are_near:
+            few = min(25 / n_similar, 1) if n_similar else 1
+            known = np.array([-2, -1, 0, 0]) * min(self.n_pairs / 1000, 1) * self.do_walks_help + self.found
+            of_groups = softmax(0.4 * 0.25 * few * max(1 - self.n_searches / 20, 0) * evidence + known) @ SHARES
+            blend = min(blend, float(of_groups)) if cosines_tell else float(of_groups)
+        return blend
+
+
+def softmax(exponents: np.ndarray) -> np.ndarray:
+    weights = np.exp(exponents - exponents.max())
+    return weights / weights.sum()
 
 
 def nearer(pairs: list[tuple[float, int]], distance: int) -> float | None:

@@ -45,6 +45,7 @@ from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.groups import OF_WALKS, Groups
 from onlinehash.learners.iterative_quantization import rotated_directions
+from onlinehash.learners.neighbours import nearness_of_neighbours
 from onlinehash.learners.smooth_kernels import (
     NO_KEY,
     add_pulls,
@@ -92,8 +93,9 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
 #: Chunks of walks that follow a chunk of marks; after so many pairs they are ever smaller. Walks are tried when so many
-#: marks have come, and learned while so many of these are similar.
-WALKS, UNTIL_WALKS, FIRST_MARKS, MOSTLY = 4, 2000, 60, 0.4
+#: marks have come, and learned while so many of those as far from each other as neighbours are similar: all, where
+#: cosines alone tell which marks are.
+WALKS, UNTIL_WALKS, FIRST_MARKS, MOSTLY, ALL = 4, 2000, 60, 0.55, 0.99
 
 #: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are learned, walks
 #: that are asked, and the α with which codes must find the ends of these better than with the first, 0.
@@ -209,6 +211,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._precision, self._n_searches = np.zeros(len(SHARES)), 0.0  # sums of logarithms, and how many searches
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points of the chunk before
         self._groups = Groups(self._n_inputs, self.dtype_)
+        self._nearness: float | None = None  # mean cosine of neighbours, found when it is asked for
         self._n_walked = self._connect_at = 0
         self._weigh_shares()
 
@@ -250,8 +253,7 @@ class BlendedPairHashing(SmoothPairHashing):
         """Find W₀ from the points kept and learn the pairs among them again: the columns that changed."""
         assert self._points is not None
         kept, is_last = self._points.rows(), self._points.count >= self._n_points
-        X = np.empty_like(kept.X)
-        load_unit_rows(kept.X, kept.X[:0], self._pattern, X, np.empty(len(X)))
+        X, _ = self._unit_rows(kept.X)
         damping = Damping(self._n_inputs, np.random.default_rng([self._seed, 3]), self.dtype_)
         damping.enter(X)
         damping.find_directions()
@@ -317,7 +319,7 @@ class BlendedPairHashing(SmoothPairHashing):
         p = float(self._share[0])
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
         new = self._enter_groups(X, keys, similar, weights, p, is_asked) if self._has_groups else NO_ROWS
-        walks = self._walks(p)
+        walks = self._walks()
         is_told = self._groups.is_near and self._groups.is_trusted
         if is_told:
             rng = np.random.default_rng([self._seed, 4, self._n_chunks])
@@ -390,16 +392,27 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ walks
 
-    def _walks(self, p: float) -> bool:
-        """Whether to learn from walks, now that a share p of marks is similar. When there are enough, try that."""
+    def _walks(self) -> bool:
+        """Whether to learn from walks now. When there are enough marks, try that."""
         groups = self._groups
-        are_wanted = groups.is_near and not groups.are_no_classes and p >= MOSTLY and not groups.cosines_tell
-        if self._observed is not None and are_wanted and self._share[1] >= FIRST_MARKS:
-            self._try_walks(self._observed)
-            self._observed = None
         if self._n_learned > MANY_PAIRS:
             self._observed = None
-        return are_wanted and groups.has_neighbours
+        if not groups.is_near or groups.are_no_classes or self._share[1] < FIRST_MARKS:
+            return False
+        if self._observed is not None and self._nearness is None:
+            self._nearness = nearness_of_neighbours(self._first, self._unit_rows(self._observed)[0])
+        if self._nearness is None or groups.similar_at(self._nearness) < (ALL if groups.cosines_tell else MOSTLY):
+            return False
+        if self._observed is not None:
+            self._try_walks(self._observed)
+            self._observed = None
+        return groups.has_neighbours
+
+    def _unit_rows(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points observed, as those of marks are, and their keys."""
+        rows, keys = np.empty_like(X), np.empty(len(X))
+        load_unit_rows(X, X[:0], self._pattern, rows, keys)
+        return rows, keys
 
     def _walk(self, n: int) -> None:
         """Learn some walks after n marks."""
@@ -421,8 +434,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _try_walks(self, observed: np.ndarray) -> None:
         """Learn from walks among points observed, and keep that if it helps to find the ends of other walks."""
-        X, keys, n_marked = np.empty_like(observed), np.empty(len(observed)), self._groups.n_kept
-        load_unit_rows(observed, observed[:0], self._pattern, X, keys)
+        (X, keys), n_marked = self._unit_rows(observed), self._groups.n_kept
         before = self._learning.copy(), self._momentum.copy(), self._squares.copy(), self._n_whole
         self._groups.add_unmarked(keys, X)
         if self._groups.n_kept < POINTS_TO_WALK or not self._do_walks_help():
@@ -538,7 +550,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
             "observed": self._observed,
-            "walks": [self._n_walked, self._connect_at],
+            "walks": {"n": self._n_walked, "connect_at": self._connect_at, "nearness": self._nearness},
         }
 
     def _set_method_state(self, state: State) -> None:
@@ -560,8 +572,9 @@ class BlendedPairHashing(SmoothPairHashing):
             room = np.empty((min(max(len(observed), POINTS_TO_WALK), MOST_POINTS), self._n_inputs), self.dtype_)
             observed = like(observed, room, "observed")
         self._observed = observed
-        walks = listed(state.get("walks", [0, 0]), "walks", 2)
-        self._n_walked, self._connect_at = (whole(count, "a count of walks") for count in walks)
+        walks = state.get("walks", {"n": 0, "connect_at": 0, "nearness": None})
+        self._n_walked, self._connect_at = whole(walks["n"], "n"), whole(walks["connect_at"], "connect_at")
+        self._nearness = None if walks["nearness"] is None else real(walks["nearness"], "nearness", -1, 1)
         # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)

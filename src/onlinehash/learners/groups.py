@@ -34,9 +34,7 @@ from onlinehash.learners.group_kernels import (
     labels_of,
     strangers,
 )
-from onlinehash.learners.neighbours import N_NEAREST, STEPS, mutual_neighbours, walk
-from onlinehash.learners.smooth_kernels import projections
-from onlinehash.numeric.dots import pad_rows
+from onlinehash.learners.neighbours import N_NEAREST, STEPS, neighbours, walk
 from onlinehash.types import State
 
 MOST_KEY, MOST_MARKS = np.iinfo(np.int64).max, 2**53
@@ -89,6 +87,7 @@ class Groups:
     decide_blend                       whether groups tell how far codes should go, rather than marks
     is_trusted                         whether marks confirm what groups tell
     cosines_tell                       whether cosines alone tell similar marks from others
+    similar_at(cosine)                 how many marks with this cosine are similar
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
@@ -204,6 +203,18 @@ class Groups:
         nearer = agree @ (np.cumsum(differ) - differ / 2)
         return bool(nearer > NEARER * agree.sum() * differ.sum())
 
+    def similar_at(self, cosine: float) -> float:
+        """The share of similar ones among marks of late with this cosine, as if those of either kind were distributed
+        normally, with the same spread; all, where none was called dissimilar."""
+        at = (np.arange(N_COSINES) + 0.5) * 2 / N_COSINES - 1
+        differ, agree = self._counted.sum(axis=1).tolist()
+        if differ == 0 or agree == 0:
+            return float(agree > 0)
+        far, near = (self._counted @ at / (differ, agree)).tolist()
+        spread = float(self._counted.ravel() @ np.square(at - [[far], [near]]).ravel()) / (differ + agree)
+        slope = max(near - far, 0) / (spread + (2 / N_COSINES) ** 2)
+        return float(1 / (1 + differ / agree * np.exp(-slope * (cosine - (far + near) / 2))))
+
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""
         assert self._table is not None
@@ -280,11 +291,8 @@ class Groups:
 
     def connect(self, functions: np.ndarray) -> None:
         """Find out who is near whom, by cosines of the projections on these functions."""
-        F = projections(functions, pad_rows(self.X[: self.n_kept]))
-        F /= np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1e-30)
-        F = pad_rows(F)
-        self._near[:] = -1
-        self._near[: len(F)] = mutual_neighbours(projections(F, F), N_NEAREST)
+        n = self.n_kept
+        self._near[:n], self._near[n:] = neighbours(functions, self.X[:n]), -1
         self.has_neighbours = True
 
     def walk(self, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:

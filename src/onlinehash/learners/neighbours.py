@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash.learners.group_kernels import LABEL, OTHER, find
+from onlinehash.learners.smooth_kernels import projections
+from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.kernels import njit
 
 #: Neighbours are among so many nearest.
@@ -18,6 +20,22 @@ N_NEAREST = 10
 
 #: The most steps of a walk, and the chance that one begins with a jump to any point of the group.
 STEPS, TO_GROUP = 20, 0.5
+
+
+def neighbours(functions: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """The neighbours of each of these points, by number, -1 for none: by cosines of their projections on functions."""
+    F = projections(functions, pad_rows(X))
+    F /= np.maximum(np.linalg.norm(F, axis=1, keepdims=True), 1e-30)
+    F = pad_rows(F)
+    return np.asarray(mutual_neighbours(projections(F, F), N_NEAREST))
+
+
+def nearness_of_neighbours(functions: np.ndarray, X: np.ndarray) -> float:
+    """The mean cosine of neighbours among these points of unit length, 1 where there are none."""
+    near = neighbours(functions, X)
+    i, nth = np.nonzero(near >= 0)
+    cosines = np.einsum("td,td->t", X[i], X[near[i, nth]])
+    return float(np.clip(cosines.mean(), -1, 1)) if len(cosines) else 1.0
 
 
 @njit(nogil=True, cache=True)

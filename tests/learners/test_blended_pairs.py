@@ -684,7 +684,7 @@ def test_walks_that_do_not_help_leave_no_trace() -> None:
 def test_walks_are_not_tried_where_near_means_similar() -> None:
     X, _ = clusters(3000, 3, 1.0, seed=1)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    least = np.quantile(unit @ unit[:300].T, 0.95)
+    least = np.quantile(unit @ unit[:300].T, 0.98)
     learner = taught(X, lambda i, j: (unit[i] * unit[j]).sum(axis=1) > least, 3, 1, centre="none")
     assert learner._groups.is_near
     assert learner._groups.cosines_tell
@@ -773,10 +773,12 @@ def test_a_state_from_before_walks_goes_on_without() -> None:
         ("observed", np.zeros((999, D))),
         ("observed", np.full((1000, D), np.nan)),
         ("observed", np.zeros((1000, D + 1))),
-        ("walks", [-1, 0]),
-        ("walks", [0]),
-        ("walks", [0, 0.5]),
-        ("walks", [0, 2**80]),
+        ("walks", {"n": -1, "connect_at": 0, "nearness": None}),
+        ("walks", {"n": 0, "connect_at": 0.5, "nearness": None}),
+        ("walks", {"n": 2**80, "connect_at": 0, "nearness": None}),
+        ("walks", {"n": 0, "connect_at": 0, "nearness": 1.5}),
+        ("walks", {"n": 0, "connect_at": 0, "nearness": float("nan")}),
+        ("walks", {"n": 0, "connect_at": 0}),
     ],
 )
 def test_damaged_walks_are_refused(name: str, value: Any) -> None:

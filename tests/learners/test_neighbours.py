@@ -12,7 +12,7 @@ from onlinehash.errors import FormatError
 from onlinehash.io.format import to_bytes
 from onlinehash.learners.group_kernels import leave
 from onlinehash.learners.groups import N_COSINES, N_KEPT, Groups
-from onlinehash.learners.neighbours import N_NEAREST, STEPS, mutual_neighbours
+from onlinehash.learners.neighbours import N_NEAREST, STEPS, mutual_neighbours, nearness_of_neighbours
 from onlinehash.numeric.dots import pad_rows
 
 D = 12
@@ -263,3 +263,33 @@ def test_cosines_alone_tell_where_near_means_similar(noise: float, tell: bool) -
     assert found.cosines_tell == tell
     assert found._counted.shape == (2, N_COSINES)
     assert found._counted.sum() == pytest.approx(sum(50 * 0.5 ** (50 * k / 1000) for k in range(10)))
+
+
+@pytest.mark.parametrize("cosine", [0.2, 0.5, 0.8])
+def test_the_share_of_similar_marks_at_a_cosine_is_that_of_two_normal_distributions(cosine: float) -> None:
+    """Two in three marks are similar, at 0.6 on average; the others are at 0.4."""
+    rng, found = np.random.default_rng(9), Groups(D, np.dtype(np.float64))
+    similar = rng.random(20_000) < 2 / 3
+    cosines = np.where(similar, 0.6, 0.4) + 0.12 * rng.standard_normal(20_000)
+    found.enter(rng.standard_normal((2, 20_000)), similar, np.ones(20_000), cosines, 0.5)
+    agree, differ = (share * np.exp(-(((cosine - at) / 0.12) ** 2) / 2) for share, at in ((2, 0.6), (1, 0.4)))
+    assert found.similar_at(cosine) == pytest.approx(agree / (agree + differ), abs=0.02)
+
+
+def test_without_marks_that_differ_all_are_similar() -> None:
+    found = Groups(D, np.dtype(np.float64))
+    assert found.similar_at(0.5) == 0
+    keys = np.random.default_rng(0).standard_normal((3, 2, 4))
+    found.enter(keys[0], np.ones(4, np.bool_), np.ones(4), np.full(4, 0.9), 0.5)
+    assert found.similar_at(-1.0) == 1
+    found.enter(keys[1], np.zeros(4, np.bool_), np.ones(4), np.full(4, 0.2), 0.5)
+    assert found.similar_at(0.1) < 0.01
+    found.enter(keys[2], np.zeros(4, np.bool_), np.full(4, 1e6), np.full(4, 0.95), 0.5)
+    assert found.similar_at(-1.0) < 1e-5  # the dissimilar ones are nearer: cosines tell nothing
+
+
+def test_the_nearness_of_neighbours_is_their_mean_cosine() -> None:
+    X = on_circle(720)
+    steps = np.repeat(np.arange(1, N_NEAREST // 2 + 1), 2) * np.pi / 360
+    assert nearness_of_neighbours(pad_rows(np.eye(D)), X) == pytest.approx(np.cos(steps).mean())
+    assert nearness_of_neighbours(pad_rows(np.eye(D)), X[:1]) == 1

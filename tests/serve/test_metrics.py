@@ -58,6 +58,7 @@ def test_the_state_of_the_index_is_there() -> None:
     with served(queue=77) as (service, url):
         post_json(url, "/v1/items/50", {"vector": [1, 2]})
         post_json(url, "/v1/learn", {"id_a": [1, 2], "id_b": [3, 4], "similar": [True, False]})
+        until(lambda: samples(url)["onlinehash_queue_length", frozenset()] == 0)  # a moment after the reply
         found = {
             name.removeprefix("onlinehash_"): value for (name, labels), value in samples(url).items() if not labels
         }

@@ -14,6 +14,8 @@ Of the points kept, some are near each other (`neighbours`). Walks among them te
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onlinehash.errors import FormatError
@@ -213,7 +215,7 @@ class Groups:
         far, near = (self._counted @ at / (differ, agree)).tolist()
         spread = float(self._counted.ravel() @ np.square(at - [[far], [near]]).ravel()) / (differ + agree)
         slope = max(near - far, 0) / (spread + (2 / N_COSINES) ** 2)
-        return float(1 / (1 + differ / agree * np.exp(-slope * (cosine - (far + near) / 2))))
+        return 1 / (1 + math.exp(min(math.log(differ / agree) - slope * (cosine - (far + near) / 2), 700)))
 
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""

@@ -530,7 +530,7 @@ def test_the_slow_version_learns_what_groups_tell_alike(walks: str, monkeypatch:
 
 def few_points_to_walk(monkeypatch: pytest.MonkeyPatch, by: int = 2) -> None:
     """A few points are enough to try walks. They never help if they are to be better than they are (by: 0)."""
-    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 300, "FIRST_MARKS": 20, "MOSTLY": 0.2, "BY": by}
+    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 300, "FIRST_MARKS": 20, "SURELY": -2.0, "BY": by}
     for name, value in settings.items():
         monkeypatch.setattr(f"onlinehash.learners.blended_pairs.{name}", value)
 

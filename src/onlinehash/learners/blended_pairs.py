@@ -93,9 +93,9 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
 #: Chunks of walks that follow a chunk of marks; after so many pairs they are ever smaller. Walks are tried when so many
-#: marks have come, and learned while so many of those as far from each other as neighbours are similar: all, where
-#: cosines alone tell which marks are.
-WALKS, UNTIL_WALKS, FIRST_MARKS, MOSTLY, ALL = 4, 2000, 60, 0.55, 0.99
+#: marks have come, and learned while more than half of those as far from each other as neighbours are similar, by this
+#: over the square root of their number; where cosines alone tell which marks are, all of them must be.
+WALKS, UNTIL_WALKS, FIRST_MARKS, SURELY, ALL = 4, 2000, 60, 2.0, 0.99
 
 #: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are learned, walks
 #: that are asked, and the α with which codes must find the ends of these better than with the first, 0.
@@ -401,7 +401,8 @@ class BlendedPairHashing(SmoothPairHashing):
             return False
         if self._observed is not None and self._nearness is None:
             self._nearness = nearness_of_neighbours(self._first, self._unit_rows(self._observed)[0])
-        if self._nearness is None or groups.similar_at(self._nearness) < (ALL if groups.cosines_tell else MOSTLY):
+        least = ALL if groups.cosines_tell else 0.5 + SURELY / np.sqrt(groups.n_counted)
+        if self._nearness is None or groups.similar_at(self._nearness) < least:
             return False
         if self._observed is not None:
             self._try_walks(self._observed)

@@ -90,6 +90,7 @@ class Groups:
     is_trusted                         whether marks confirm what groups tell
     cosines_tell                       whether cosines alone tell similar marks from others
     similar_at(cosine)                 how many marks with this cosine are similar
+    n_counted                          by how many marks these two are known
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
@@ -204,6 +205,11 @@ class Groups:
         differ, agree = self._counted
         nearer = agree @ (np.cumsum(differ) - differ / 2)
         return bool(nearer > NEARER * agree.sum() * differ.sum())
+
+    @property
+    def n_counted(self) -> float:
+        """How many marks of late these two say it of, by weight."""
+        return float(self._counted.sum())
 
     def similar_at(self, cosine: float) -> float:
         """The share of similar ones among marks of late with this cosine, as if those of either kind were distributed

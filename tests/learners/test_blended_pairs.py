@@ -670,8 +670,9 @@ def test_walks_among_points_that_nobody_marked_make_search_better() -> None:
     assert walking > plain + 0.015
 
 
-def test_walks_that_do_not_help_leave_no_trace() -> None:
+def test_walks_that_do_not_help_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten classes, so much alike that walks leave them. What is learned is what would have been without a trial."""
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.SURELY", -10.0)  # tried whatever marks say
     X, y = clusters(3000, 10, 1.4, seed=1)
     learner, plain = (taught(X, lambda i, j: y[i] == y[j], 2, 1, walks) for walks in (True, False))
     assert learner._n_walked > 1000

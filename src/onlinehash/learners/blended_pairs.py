@@ -94,7 +94,7 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 #: weigh twice as much as others, as they would if they were one in five.
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
-#: Chunks of walks that follow a chunk of marks; after so many pairs they are ever smaller. Walks are tried when so many
+#: Chunks of walks that follow a chunk of marks; after so many pairs they are ever fewer. Walks are tried when so many
 #: marks have come, and learned while more than half of those as far from each other as neighbours are similar, by this
 #: over the square root of their number; where cosines alone tell which marks are, all of them must be.
 WALKS, UNTIL_WALKS, FIRST_MARKS, SURELY, ALL = 4, 2000, 60, 2.0, 0.99
@@ -427,8 +427,9 @@ class BlendedPairHashing(SmoothPairHashing):
         rng = np.random.default_rng([self._seed, 6, self._n_chunks])
         if self._n_learned >= self._connect_at:
             self._connect()
-        for _ in range(WALKS):
-            self._learn_walks(*self._groups.draw_walks(round(n * min(1, UNTIL_WALKS / self._n_learned)), rng))
+        total = round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned))
+        for start in range(0, total, n):
+            self._learn_walks(*self._groups.draw_walks(min(n, total - start), rng))
 
     def _connect(self) -> None:
         """Find neighbours among the points kept, of which some are new."""

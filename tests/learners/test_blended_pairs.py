@@ -530,7 +530,7 @@ def test_the_slow_version_learns_what_groups_tell_alike(walks: str, monkeypatch:
 
 def few_points_to_walk(monkeypatch: pytest.MonkeyPatch, by: int = 2) -> None:
     """A few points are enough to try walks. They never help if they are to be better than they are (by: 0)."""
-    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 300, "FIRST_MARKS": 20, "SURELY": -2.0, "BY": by}
+    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 300, "FIRST_MARKS": 20, "FOR_FEW": -2.0, "BETTER": by}
     for name, value in settings.items():
         monkeypatch.setattr(f"onlinehash.learners.blended_pairs.{name}", value)
 
@@ -672,7 +672,7 @@ def test_walks_among_points_that_nobody_marked_make_search_better() -> None:
 
 def test_walks_that_do_not_help_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten classes, so much alike that walks leave them. What is learned is what would have been without a trial."""
-    monkeypatch.setattr("onlinehash.learners.blended_pairs.SURELY", -10.0)  # tried whatever marks say
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.FOR_FEW", -10.0)  # tried whatever marks say
     X, y = clusters(3000, 10, 1.4, seed=1)
     learner, plain = (taught(X, lambda i, j: y[i] == y[j], 2, 1, walks) for walks in (True, False))
     assert learner._n_walked > 1000
@@ -763,6 +763,25 @@ def test_a_state_from_before_walks_goes_on_without() -> None:
     old.set_state(state)
     for one in (old, new):
         one.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    assert not old._groups.has_neighbours
+    assert new._groups.has_neighbours
+
+
+@pytest.mark.usefixtures("always_near")
+def test_a_state_from_before_walks_goes_on_without_also_if_its_beginning_was_not_final() -> None:
+    X, y = clusters(1500, 2, 1.0, seed=1)
+    rng = np.random.default_rng(2)
+    i, j = rng.integers(0, 1500, 100).repeat(4), rng.integers(0, 1500, 400)
+    old, new = (small(burn_in=1000).observe(X[:700]) for _ in range(2))
+    state = new.get_state()
+    del state["method"]["observed"], state["method"]["walks"], state["method"]["groups"]["counted"]
+    old.set_state(state)
+    for one in (old, new):
+        one.observe(X[700:]).partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    again = small(burn_in=1000)
+    again.set_state(old.get_state())
+    assert not again._has_walks
+    assert old._observed is None
     assert not old._groups.has_neighbours
     assert new._groups.has_neighbours
 

@@ -195,6 +195,52 @@ def test_a_point_that_is_replaced_is_a_neighbour_of_none() -> None:
     assert (found._near[0] >= 0).any()
 
 
+def test_points_kept_and_their_neighbours_outlast_groups() -> None:
+    """Marks that contradict groups say nothing against walks; also not after loading."""
+    X, _ = two_classes(200)
+    found, rng = of_unmarked(X), np.random.default_rng(3)
+    mark(found, X, np.arange(50), np.arange(50) + 1, np.ones(50, np.bool_))
+    before, near = found.n_kept, found._near.copy()
+    assert (found._labels_of_kept() >= 0).sum() == 51
+    for _ in range(2):
+        mark(found, X, *rng.integers(0, 51, (2, 40)), np.zeros(40, np.bool_))
+    assert not found.is_trusted
+    assert not found.are_classes
+    assert found._inside.sum() == 0
+    assert found.has_neighbours
+    assert found.n_kept == before
+    np.testing.assert_array_equal(found._near, near)
+    twin = Groups(D, np.dtype(np.float64))
+    twin.set_state(found.get_state())
+    for one in (found, twin):
+        left, right, alike = one.draw_walks(500, np.random.default_rng(4))
+        assert alike.sum() > 100
+        mark(one, X, left, right, alike)
+    assert to_bytes("groups", found.get_state()) == to_bytes("groups", twin.get_state())
+
+
+def test_a_state_whose_groups_were_forgotten_has_no_known_points() -> None:
+    X, _ = two_classes(50)
+    found, twin = of_unmarked(X), Groups(D, np.dtype(np.float64))
+    twin.set_state(found.get_state())
+    assert (twin._labels_of_kept() == -1).all()
+    assert twin.n_kept == 50
+    assert twin.has_neighbours
+
+
+def test_partners_are_not_the_first_after_points_that_nobody_marked() -> None:
+    X, _ = two_classes(N_KEPT)
+    found = Groups(D, np.dtype(np.float64))
+    mark(found, X, np.zeros(60, np.int64), 1 + np.arange(60), np.ones(60, np.bool_))
+    found.add_unmarked(keys_of(X)[61:], X[61:])
+    for partners in (
+        found.draw(keys_of(X)[:61].repeat(50), 1.0, np.random.default_rng(0))[1],
+        found.draw_pairs(3000, np.random.default_rng(0))[1],
+    ):
+        assert np.bincount(partners, minlength=61).max() < 3 * len(partners) / 61
+        assert (np.bincount(partners, minlength=61) > 0).all()
+
+
 def test_leaving_is_that_of_the_slow_version() -> None:
     X, _ = two_classes(100)
     near = mutual_neighbours(X @ X.T, N_NEAREST)
@@ -242,6 +288,19 @@ def test_damaged_neighbours_are_refused(name: str, damaged: Any) -> None:
         Groups(D, np.dtype(np.float64)).set_state(state)
 
 
+def test_a_damaged_list_of_points_kept_is_refused() -> None:
+    """One without a point, which would make the list shorter than neighbours say, or a gap after it."""
+    X, _ = two_classes(50)
+    state = of_unmarked(X).get_state()
+    kept = state["kept"]
+    for damaged in (
+        kept | {"keys": np.where(np.arange(50) % 2, kept["keys"], np.iinfo(np.int64).min)},
+        kept | {"next": 51},
+    ):
+        with pytest.raises(FormatError):
+            Groups(D, np.dtype(np.float64)).set_state(state | {"kept": damaged})
+
+
 def test_a_state_from_before_there_were_walks_has_no_neighbours() -> None:
     X, _ = two_classes(50)
     state = of_unmarked(X).get_state()
@@ -286,6 +345,23 @@ def test_without_marks_that_differ_all_are_similar() -> None:
     assert found.similar_at(0.1) < 0.01
     found.enter(keys[2], np.zeros(4, np.bool_), np.full(4, 1e6), np.full(4, 0.95), 0.5)
     assert found.similar_at(-1.0) < 1e-5  # the dissimilar ones are nearer: cosines tell nothing
+
+
+@pytest.mark.parametrize("weights", [(1e-318, 1e5), (1e5, 1e-318)])
+def test_weights_as_small_as_they_can_be_say_nothing(weights: tuple[float, float]) -> None:
+    found, similar = Groups(D, np.dtype(np.float64)), np.arange(8) < 4
+    found.enter(
+        np.random.default_rng(0).standard_normal((2, 8)), similar, np.where(similar, *weights), np.full(8, 0.5), 0.5
+    )
+    assert found.similar_at(0.5) == pytest.approx(float(weights[0] > 1))
+
+
+def test_marks_of_a_point_on_itself_say_nothing_of_cosines() -> None:
+    found, keys = Groups(D, np.dtype(np.float64)), np.arange(8.0).reshape(2, 4)
+    keys[1, 0] = keys[0, 0]
+    found.enter(keys, np.array([True, True, False, True]), np.ones(4), np.array([1.0, 0.5, 0.5, 0.5]), 0.5)
+    assert found.n_counted == 3
+    assert found.similar_at(0.5) == pytest.approx(2 / 3)
 
 
 def test_the_nearness_of_neighbours_is_their_mean_cosine() -> None:

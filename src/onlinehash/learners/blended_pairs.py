@@ -6,8 +6,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 
 - *The beginning*: the first points, observed or in pairs, are kept, and W₀ is ITQ's rotation of their principal
   directions. It is found again whenever the points have doubled (from 1/64, but at least 16, to all of those wanted:
-  `burn_in`, but at least 8 for each bit), each time the pairs so far are learned again from it, and then the points are
-  forgotten.
+  `burn_in`, but at least 8 for each bit), and each time the pairs so far are learned again from it. Then the points
+  wait until walks are tried, or many pairs have come.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
   among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
@@ -94,18 +94,20 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 #: weigh twice as much as others, as they would if they were one in five.
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
-#: Chunks of walks that follow a chunk of marks; after so many pairs they are ever fewer. Walks are tried when so many
-#: marks have come, and learned while more than half of those as far from each other as neighbours are similar, by this
-#: over the square root of their number; where cosines alone tell which marks are, all of them must be.
-WALKS, UNTIL_WALKS, FIRST_MARKS, SURELY, ALL = 4, 2000, 60, 2.0, 0.99
+#: Chunks of walks that follow a chunk of marks; after so many pairs they are ever fewer.
+WALKS, UNTIL_WALKS = 4, 2000
 
-#: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are learned, walks
-#: that are asked, and the α with which codes must find the ends of these better than with the first, 0.
-POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BY = 1000, 0.25, 7000, 12_000, 2
+#: Walks are learned from so many marks on, while more than half of the marks as far apart as neighbours are similar, by
+#: this over the square root of their number; where cosines alone tell which marks are, so many of them must be.
+FIRST_MARKS, FOR_FEW, NEARLY_ALL = 60, 2.0, 0.99
 
-#: Where they do, so much is known of each α beforehand, as exponents, from so many marks on: bold codes find more of a
-#: class, but before that the first results suffer.
-BOLDER, FROM = np.array([-2.0, -1.0, 0.0, 0.0]), 1000
+#: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are drawn to learn,
+#: walks that are asked, and which of `SHARES` must find the ends of these better than the first one, 0.
+POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BETTER = 1000, 0.25, 7000, 12_000, 2
+
+#: Where it does, so much is known of each α beforehand, as exponents, once so many marks have come: bold codes find
+#: more of a class, but before that the first results suffer.
+BOLDER, BOLD_AFTER = np.array([-2.0, -1.0, 0.0, 0.0]), 1000
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -167,7 +169,7 @@ class BlendedPairHashing(SmoothPairHashing):
         A bit is published when so large a share of recent points would change theirs; with 0, when any would.
     burn_in : int, default=2000
         Points after which the mean is frozen. The beginning is final after as many, but after 8 points for each bit at
-        least and 2,000 at most; they are kept until then.
+        least and 2,000 at most; they are kept until walks were tried, for which it takes 1,000, or 2,000 pairs learned.
     features, centre, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
 
@@ -193,7 +195,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._points: Buffer | None = self._room()
         self._begun_with = 0
         self._observed: np.ndarray | None = None  # points to walk among, until marks tell whether to
-        self._infers = self._has_groups = True  # files from before there was inference, or groups, go on without
+        self._infers = self._has_groups = self._has_walks = True  # files from before one of these go on without
         self._start_from(self._learning[:, :n_inputs])
 
     def _room(self) -> Buffer:
@@ -280,7 +282,8 @@ class BlendedPairHashing(SmoothPairHashing):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
             self._descend(kept.X[a], kept.X[b], kept.kind[a] > 0, kept.weight[a])
         if is_last:
-            self._points, self._observed = None, kept.X.copy() if len(kept.X) >= POINTS_TO_WALK else None
+            walks = self._has_walks and len(kept.X) >= POINTS_TO_WALK
+            self._points, self._observed = None, kept.X.copy() if walks else None
         return self._show(np.ones(self.n_bits, np.bool_))
 
     # ------------------------------------------------------------------ a chunk
@@ -408,7 +411,7 @@ class BlendedPairHashing(SmoothPairHashing):
             return False
         if self._observed is not None and self._nearness is None:
             self._nearness = nearness_of_neighbours(self._first, self._unit_rows(self._observed)[0])
-        least = ALL if groups.cosines_tell else 0.5 + SURELY / np.sqrt(groups.n_counted)
+        least = NEARLY_ALL if groups.cosines_tell else 0.5 + FOR_FEW / np.sqrt(max(groups.n_counted, 1))
         if self._nearness is None or groups.similar_at(self._nearness) < least:
             return False
         if self._observed is not None:
@@ -427,9 +430,9 @@ class BlendedPairHashing(SmoothPairHashing):
         rng = np.random.default_rng([self._seed, 6, self._n_chunks])
         if self._n_learned >= self._connect_at:
             self._connect()
-        total = round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned))
-        for start in range(0, total, n):
-            self._learn_walks(*self._groups.draw_walks(min(n, total - start), rng))
+        walks = self._groups.draw_walks(round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned)), rng)
+        for start in range(0, len(walks[0]), n):
+            self._learn_walks(*(what[start : start + n] for what in walks))
 
     def _connect(self) -> None:
         """Find neighbours among the points kept, of which some are new."""
@@ -468,7 +471,7 @@ class BlendedPairHashing(SmoothPairHashing):
         asked, every = np.zeros_like(self._distances), np.ones(np.count_nonzero(found))
         count_distances(first, learned, SHARES, every > 0, every, HALF_LIFE, 1.0, asked)
         evidence = evidence_of(asked)
-        return bool(evidence[BY] > evidence[0])
+        return bool(evidence[BETTER] > evidence[0])
 
     # ------------------------------------------------------------------ α
 
@@ -514,7 +517,7 @@ class BlendedPairHashing(SmoothPairHashing):
         if self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            bolder = BOLDER * min(self._n_learned / FROM, 1) * self._groups.has_neighbours
+            bolder = BOLDER * min(self._n_learned / BOLD_AFTER, 1) * self._groups.has_neighbours
             blend = blend_of(SHARES, self._distances, trust, 0.0, self._precision + bolder)
             self._blend = min(blend, self._blend) if self._groups.cosines_tell else blend
 
@@ -559,7 +562,9 @@ class BlendedPairHashing(SmoothPairHashing):
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
             "observed": self._observed,
-            "walks": {"n": self._n_walked, "connect_at": self._connect_at, "nearness": self._nearness},
+            "walks": {"n": self._n_walked, "connect_at": self._connect_at, "nearness": self._nearness}
+            if self._has_walks
+            else None,
         }
 
     def _set_method_state(self, state: State) -> None:
@@ -581,9 +586,10 @@ class BlendedPairHashing(SmoothPairHashing):
             room = np.empty((min(max(len(observed), POINTS_TO_WALK), MOST_POINTS), self._n_inputs), self.dtype_)
             observed = like(observed, room, "observed")
         self._observed = observed
-        walks = state.get("walks", {"n": 0, "connect_at": 0, "nearness": None})
-        self._n_walked, self._connect_at = whole(walks["n"], "n"), whole(walks["connect_at"], "connect_at")
-        self._nearness = None if walks["nearness"] is None else real(walks["nearness"], "nearness", -1, 1)
+        self._has_walks = (walks := state.get("walks")) is not None
+        if walks is not None:
+            self._n_walked, self._connect_at = whole(walks["n"], "n"), whole(walks["connect_at"], "connect_at")
+            self._nearness = None if walks["nearness"] is None else real(walks["nearness"], "nearness", -1, 1)
         # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)

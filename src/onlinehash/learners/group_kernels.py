@@ -181,8 +181,8 @@ def _connect(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.
     group is not what its own class joins it by.
     """
     g, h = table[LABEL, a], table[LABEL, b]
-    a_again = sizes[g] > 1 and table[LIKE, a] != table[KEY, b] and _points_to(table, LIKE, a, h)
-    b_again = sizes[h] > 1 and table[LIKE, b] != table[KEY, a] and _points_to(table, LIKE, b, g)
+    a_again = sizes[g] > 1 and table[LIKE, a] != table[KEY, b] and points_to(table, LIKE, a, h)
+    b_again = sizes[h] > 1 and table[LIKE, b] != table[KEY, a] and points_to(table, LIKE, b, g)
     table[LIKE, a], table[LIKE, b] = table[KEY, b], table[KEY, a]
     if a_again != b_again:
         place, label = (a, h) if a_again else (b, g)
@@ -212,12 +212,12 @@ def _join(
         label = table[LABEL, i]
         if label != g and label != h:
             continue
-        if _points_to(table, OTHER, i, g + h - label):
+        if points_to(table, OTHER, i, g + h - label):
             table[OTHER, i] = NOBODY
             n_against += 1
             if n_against == TAKEN_BACK:
                 return
-        if _points_to(table, LIKE, i, g + h - label):
+        if points_to(table, LIKE, i, g + h - label):
             of_g += label == g
             of_h += label == h
     witnesses = min(1 + sizes[h] // POINTS_A_WITNESS, MOST_WITNESSES)
@@ -232,7 +232,7 @@ def _join(
 
 
 @njit(nogil=True, cache=True)
-def _points_to(table: np.ndarray, row: int, i: int, label: int) -> bool:
+def points_to(table: np.ndarray, row: int, i: int, label: int) -> bool:
     """Whether the point at place i has, in OTHER or LIKE, one of this group."""
     if table[row, i] == NOBODY:
         return False

@@ -113,21 +113,30 @@ class Groups:
         self._clear()
 
     def _clear(self) -> None:
-        """No group, and hardly any memory: most streams have no recurring points."""
+        """No group, no points, and hardly any memory: most streams have no recurring points."""
         self._table: np.ndarray | None = None
+        self.has_neighbours = False
+        self._judge_nothing()
+
+    def _judge_nothing(self) -> None:
         self._inside = np.zeros((2, 2))
-        self.are_classes = self.is_trusted = self.has_neighbours = False
+        self.are_classes = self.is_trusted = False
 
     def _lay_out(self) -> np.ndarray:
+        table = self._free_table()
+        self._kept = np.full(N_KEPT, NOBODY)
+        self.X = np.zeros((N_KEPT, self._n_inputs), self._dtype)
+        self._next = 0
+        self._near = np.full((N_KEPT, N_NEAREST), -1)
+        return table
+
+    def _free_table(self) -> np.ndarray:
+        """No point is known, but those kept stay, and their neighbours."""
         self._table = np.empty((5, N_KNOWN), np.int64)
         self._table.T[:] = NOBODY, NOBODY, -1, 0, NOBODY
         self._sizes = np.zeros(N_KNOWN, np.int64)
         self._free = np.arange(N_KNOWN)
         self._counts = np.array([N_KNOWN, 0])
-        self._kept = np.full(N_KEPT, NOBODY)
-        self.X = np.zeros((N_KEPT, self._n_inputs), self._dtype)
-        self._next = 0
-        self._near = np.full((N_KEPT, N_NEAREST), -1)
         return self._table
 
     def look(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
@@ -173,7 +182,8 @@ class Groups:
         enter_marks(table, self._sizes, self._free, self._counts, self._inside, 0.5 ** (1 / HALF_LIFE), *marks)
         self._counted *= 0.5 ** (len(similar) / HALF_LIFE)
         steps = np.clip((cosines + 1) / 2 * N_COSINES, 0, N_COSINES - 1).astype(np.int64)
-        self._counted += np.bincount(steps + N_COSINES * similar, weights, self._counted.size).reshape(2, -1)
+        of_two = np.where(keys[0] == keys[1], 0.0, weights)
+        self._counted += np.bincount(steps + N_COSINES * similar, of_two, self._counted.size).reshape(2, -1)
         self._judge_groups(1 - p)
 
     def _judge_groups(self, dissimilar: float) -> None:
@@ -190,7 +200,8 @@ class Groups:
         self.are_classes = are_found and not self.are_no_classes
         self.is_trusted = self.are_classes and contradicted <= CONTRADICTED
         if are_found and contradicted > WRONG:
-            self._clear()
+            self._free_table()
+            self._judge_nothing()
 
     @property
     def decide_blend(self) -> bool:
@@ -221,7 +232,8 @@ class Groups:
         far, near = (self._counted @ at / (differ, agree)).tolist()
         spread = float(self._counted.ravel() @ np.square(at - [[far], [near]]).ravel()) / (differ + agree)
         slope = max(near - far, 0) / (spread + (2 / N_COSINES) ** 2)
-        return 1 / (1 + math.exp(min(math.log(differ / agree) - slope * (cosine - (far + near) / 2), 700)))
+        odds = math.log(differ) - math.log(agree) - slope * (cosine - (far + near) / 2)
+        return 1 / (1 + math.exp(min(odds, 700)))
 
     def labels(self, keys: np.ndarray) -> np.ndarray:
         """The groups of points, -1 of those that are not known or belong to a small one."""
@@ -262,9 +274,12 @@ class Groups:
         return points[found], partners[found], similar[found]
 
     def _some(self, n: int, p: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Keys of the points kept; for n points whether to look for similar partners, and from where on, twice."""
+        """Keys of the points kept; for n points whether to look for similar partners, and from where on, twice: from
+        known points, or the first ones after many that nobody marked would be found too often."""
         kept, similar = self._kept[: self.n_kept], rng.random(n) < p
-        return kept, similar, rng.integers(0, max(len(kept), 1), (2, n))
+        known = np.flatnonzero(self._labels_of_kept() >= 0)
+        starts = rng.integers(0, max(len(known), 1), (2, n))
+        return kept, similar, known[starts] if len(known) else starts
 
     def _labels_of_kept(self) -> np.ndarray:
         """The groups of all points kept, however small, -1 of those that are not known."""
@@ -367,10 +382,10 @@ class Groups:
         self._sizes[: len(sizes)] = sizes
         self._counts[:] = N_KNOWN - len(sizes), whole(points["clock"], "clock", 0, MOST_MARKS)
         self._free[: self._counts[N_FREE]] = np.arange(len(sizes), N_KNOWN)
-        self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY, MOST_KEY)
+        self._kept[:n_kept] = like(kept["keys"], np.empty(min(n_kept, N_KEPT), np.int64), "keys", NOBODY + 1, MOST_KEY)
         self.X[:n_kept] = like(kept["X"], self.X[:n_kept], "X", -100, 100)  # of unit length here
-        self._next = whole(kept["next"], "next", 0, N_KEPT - 1)
-        self.has_neighbours = state.get("near") is not None
+        self._next = whole(kept["next"], "next", 0, min(n_kept, N_KEPT - 1))
+        self.has_neighbours = state.get("near") is not None and n_kept > 0
         if self.has_neighbours:
             self._near[:n_kept] = like(state["near"], self._near[:n_kept], "near", -1, n_kept - 1)
 

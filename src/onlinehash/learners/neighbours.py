@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinehash.learners.group_kernels import LABEL, OTHER, find
+from onlinehash.learners.group_kernels import OTHER, find, points_to
 from onlinehash.learners.smooth_kernels import projections
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.kernels import njit
@@ -98,10 +98,6 @@ def differ(table: np.ndarray, kept: np.ndarray, labels: np.ndarray, i: int, j: i
     """Whether one of these points was last called dissimilar to one of the other's group."""
     if labels[i] < 0 or labels[j] < 0 or labels[i] == labels[j]:
         return False
-    return _was_apart(table, kept[i], labels[j]) or _was_apart(table, kept[j], labels[i])
-
-
-@njit(nogil=True, cache=True)
-def _was_apart(table: np.ndarray, key: int, label: int) -> bool:
-    other = find(table, table[OTHER, find(table, key)])
-    return bool(other >= 0 and table[LABEL, other] == label)
+    return points_to(table, OTHER, find(table, kept[i]), labels[j]) or points_to(
+        table, OTHER, find(table, kept[j]), labels[i]
+    )

@@ -63,8 +63,8 @@ ENOUGH, HALF_LIFE = 20, 1000
 CONTRADICTED, WRONG, HARDLY = 0.35, 0.5, 0.05
 
 #: Else they are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones
-#: by at most this part of what it is for all marks.
-AS_FAR = 0.5
+#: by at most this part of what it is for all marks, and by this over the number of these dissimilar ones, who are few.
+AS_FAR, OF_INSIDE = 0.5, 0.2
 
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
 #: paired. Of random pairs it is not; of results that are called dissimilar, it was 0.23 to 0.55 on four sets. They
@@ -196,7 +196,8 @@ class Groups:
             (far, n), (near, m), _ = self._cosines.tolist()
             apart = near / max(m, 1e-300) - far / max(n, 1e-300)
             inside = of_agree / max(agree, 1e-300) - of_differ / max(differ, 1e-300)
-            self.are_no_classes = contradicted > HARDLY and inside > AS_FAR * apart
+            chance = OF_INSIDE / max(differ, 1e-300)
+            self.are_no_classes = contradicted > HARDLY and inside > AS_FAR * apart + chance
         self.are_classes = are_found and not self.are_no_classes
         self.is_trusted = self.are_classes and contradicted <= CONTRADICTED
         if are_found and contradicted > WRONG:

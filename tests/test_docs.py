@@ -181,6 +181,13 @@ def test_pages_are_of_readable_length():
         assert n_words < 3000 or page.parts[-2:] == ("reproduce", "claims.md"), f"{page.name} has {n_words} words"
 
 
+def test_no_line_of_a_page_is_a_comment():
+    """The site leaves out a line that begins with a percent sign, as a wrapped number may make it do."""
+    for page in WRITTEN:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert not re.findall(r"^\s*%.*", text, flags=re.MULTILINE), page.name
+
+
 def test_pages_begin_with_what_the_reader_will_know():
     pages = [page for part in ("tutorials", "how-to", "explanation") for page in (ROOT / "docs" / part).glob("*.md")]
     assert len(pages) > 50

@@ -63,7 +63,8 @@ ENOUGH, HALF_LIFE = 20, 1000
 CONTRADICTED, WRONG, HARDLY = 0.35, 0.5, 0.05
 
 #: Else they are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones
-#: by at most this part of what it is for all marks, and by this over the number of these dissimilar ones, who are few.
+#: by at most this part of what it is for all marks, and by this over the number of these dissimilar ones: one or two
+#: are chance.
 AS_FAR, OF_INSIDE = 0.5, 0.2
 
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
@@ -90,7 +91,7 @@ class Groups:
     is_trusted                         whether marks confirm what groups tell
     cosines_tell                       whether cosines alone tell similar marks from others
     similar_at(cosine)                 how many marks with this cosine are similar
-    n_counted                          by how many marks these two are known
+    n_counted                          how many marks of late these two are known from
     labels(keys)                       the groups of points
     some_kept(n, keys, rng)            points kept, with their groups, but none of these
     draw(keys, p, rng)                 partners for points, and whether they are similar to them
@@ -220,7 +221,7 @@ class Groups:
 
     @property
     def n_counted(self) -> float:
-        """How many marks of late these two say it of, by weight."""
+        """How many marks of late cosines were counted of, by weight."""
         return float(self._counted.sum())
 
     def similar_at(self, cosine: float) -> float:

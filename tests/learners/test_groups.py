@@ -65,6 +65,7 @@ def test_the_slow_version_finds_the_same_groups(wrong: float) -> None:
         if t % 20 == 0:
             assert members(found) == reference.groups()
             np.testing.assert_allclose(found._inside[0], reference.inside)
+            np.testing.assert_allclose(found._between, reference.between)
     assert t > 300
     assert len(place) > 100
     assert (reference.n_moves > 0) == (wrong > 0)
@@ -231,6 +232,22 @@ def test_a_few_wrong_marks_join_no_large_groups() -> None:
         a = rng.integers(0, 200, 100)
         mark(found, a, a + 200, np.ones(100, np.bool_))
     assert sizes(found, 1) == [400]
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.05])
+def test_groups_join_sooner_where_marks_on_different_ones_are_never_wrong(wrong: float) -> None:
+    """Two halves of a class that find each other late, and another class that both are shown with. Wrong marks are of
+    one kind only: they call what is dissimilar similar, and so contradict no group."""
+    found, rng = made(), np.random.default_rng(1)
+    inside = rng.integers(0, 200, (2, 4000)) + 200 * rng.integers(0, 3, 4000)
+    between = np.stack([rng.integers(0, 400, 1500), rng.integers(400, 600, 1500)])
+    a, b = np.concatenate([inside, between], axis=1)
+    similar = (a < 400) == (b < 400)
+    order = rng.permutation(len(a))
+    mark(found, a[order], b[order], (similar | (rng.random(len(a)) < wrong))[order])
+    assert sizes(found, 3) == pytest.approx([200, 200, 200], abs=8)
+    mark(found, np.arange(3), 200 + np.arange(3), np.ones(3, np.bool_))
+    assert (sizes(found, 1)[0] > 390) == (wrong == 0)
 
 
 @pytest.mark.parametrize(("are_classes", "wrong"), [(True, 0.0), (True, 0.01), (False, 0.0)])
@@ -475,6 +492,10 @@ def break_weight(state: Any) -> None:
     state["inside"][0, 1] = -1
 
 
+def break_between(state: Any) -> None:
+    state["between"][1] = -1
+
+
 def break_judgement(state: Any) -> None:
     state["points"] = None
 
@@ -489,6 +510,7 @@ DAMAGES = [
     break_vectors,
     break_clock,
     break_weight,
+    break_between,
     break_judgement,
 ]
 
@@ -502,3 +524,15 @@ def test_a_damaged_state_is_refused(damage: Any) -> None:
     damage(state)
     with pytest.raises(FormatError):
         made().set_state(state)
+
+
+def test_a_state_from_before_marks_between_groups_were_counted_begins_to_count() -> None:
+    a, b, similar, _ = classes(400, 10, 2000)
+    found, old = made(), made()
+    mark(found, a, b, similar)
+    state = found.get_state()
+    assert state["between"][0] > 0
+    del state["between"]
+    old.set_state(state)
+    assert members(old) == members(found)
+    assert not old._between.any()

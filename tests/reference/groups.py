@@ -13,7 +13,7 @@ class ReferenceGroups:
         self.group: dict[float, frozenset[float]] = {}
         self.last_other: dict[float, float] = {}
         self.last_like: dict[float, float] = {}
-        self.inside = [0.0, 0.0]
+        self.inside, self.between = [0.0, 0.0], [0.0, 0.0]
         self.n_marks = self.n_moves = 0
 
     def mark(self, a: float, b: float, similar: bool) -> None:
@@ -30,13 +30,22 @@ class ReferenceGroups:
             self.inside[similar] += 1
         elif not similar:
             self.last_other[a], self.last_other[b] = b, a
+            self.count_between(g, h, 0)
         else:
             again = [point for point, other in [(a, b), (b, a)] if self.is_like_again(point, other)]
             self.last_like[a], self.last_like[b] = b, a
             if len(again) == 1:
                 self.move(again[0], h if again[0] == a else g)
-            elif not self.takes_back(g, h, a, b) and self.is_witnessed(g, h):
+            elif self.takes_back(g, h, a, b):
+                self.count_between(g, h, 1)
+            elif self.is_witnessed(g, h):
                 self.put_together(g | h)
+
+    def count_between(self, g: frozenset[float], h: frozenset[float], kind: int) -> None:
+        """A mark that calls points of two groups dissimilar, or similar though earlier marks set the groups apart."""
+        if min(len(g), len(h)) > 1:
+            self.between = [n * 0.5 ** (1 / 1000) for n in self.between]
+            self.between[kind] += 1
 
     def is_like_again(self, point: float, other: float) -> bool:
         """Was it called similar to another point of that group before? One that is alone has no group to leave."""
@@ -56,7 +65,8 @@ class ReferenceGroups:
 
     def is_witnessed(self, g: frozenset[float], h: frozenset[float]) -> bool:
         """Enough points of each were called similar to points of the other; of small groups, this mark is enough."""
-        wanted = min(1 + min(len(g), len(h)) // 32, 16)
+        wrong = min((1 + self.between[1]) / (32 + sum(self.between)), 1 / 32)
+        wanted = min(1 + int(wrong * min(len(g), len(h))), 16)
         found = [sum(self.last_like.get(x) in theirs for x in ours) for ours, theirs in [(g, h), (h, g)]]
         return wanted == 1 or min(found) >= wanted
 

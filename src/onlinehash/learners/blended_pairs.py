@@ -95,7 +95,7 @@ N_SEARCHED, OF_NEAR, MOST_NEAR, ENOUGH_SEARCHES = 256, 0.25, 25.0, 20
 REPLAYS, UNTIL, OF_REPLAYS = 2, 5000, 0.2
 
 #: Chunks of walks that follow a chunk of marks; after so many pairs they are ever fewer.
-WALKS, UNTIL_WALKS = 4, 2000
+WALKS, UNTIL_WALKS = 8, 2000
 
 #: Walks are learned from so many marks on, while more than half of the marks as far apart as neighbours are similar, by
 #: this over the square root of their number; where cosines alone tell which marks are, so many of them must be.

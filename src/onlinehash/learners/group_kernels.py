@@ -25,9 +25,14 @@ WAYS = 4
 #: Dissimilar marks that a similar one outweighs.
 TAKEN_BACK = 4
 
-#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one, and another
-#: for so many points of the smaller group, up to the most. Every so many marks, all that was witnessed is forgotten.
-POINTS_A_WITNESS, MOST_WITNESSES, OF_LATE = 32, 16, 4096
+#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one, and as many
+#: more as marks would be wrong were there one on each point of the smaller group, up to the most. Every so many marks,
+#: all that was witnessed is forgotten.
+MOST_WITNESSES, OF_LATE = 16, 4096
+
+#: One mark in so many is taken to be wrong; fewer, if marks on groups that differ say so, as if one in the first so many
+#: had been.
+ONE_IN = 32
 
 #: No point has this key: it is minus zero, and a sum that begins with zero never is.
 NOBODY = np.iinfo(np.int64).min
@@ -145,6 +150,7 @@ def enter_marks(
     free: np.ndarray,
     counts: np.ndarray,
     inside: np.ndarray,
+    between: np.ndarray,
     keep: float,
     keys: np.ndarray,
     similar: np.ndarray,
@@ -153,7 +159,8 @@ def enter_marks(
 ) -> None:
     """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside[0, kind]` is the weight of marks on two points of
     a group, of the dissimilar and of the similar ones, `inside[1, kind]` that times their cosine; both fade by `keep`
-    with each."""
+    with each. So does `between`: the weight of the dissimilar marks on two groups, and of the similar ones on two that
+    earlier marks set apart. Groups of one point are not counted."""
     for t in range(similar.shape[0]):
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
@@ -167,15 +174,24 @@ def enter_marks(
             kind = 1 if similar[t] else 0
             inside[0, kind] += weights[t]
             inside[1, kind] += weights[t] * cosines[t]
-        elif not similar[t]:
+            continue
+        differ, are_groups = not similar[t], min(sizes[g], sizes[h]) > 1
+        if differ:
             table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
         else:
-            _connect(table, sizes, free, counts, a, b)
+            wrong = (1 + between[1]) / (ONE_IN + between.sum())
+            differ = _connect(table, sizes, free, counts, a, b, min(wrong, 1 / ONE_IN))
+        if differ and are_groups:
+            between *= keep
+            between[1 if similar[t] else 0] += weights[t]
 
 
 @njit(nogil=True, cache=True)
-def _connect(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, a: int, b: int) -> None:
-    """Points of two groups, at these places, are similar: one of them moves, or the groups may join.
+def _connect(
+    table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, a: int, b: int, wrong: float
+) -> bool:
+    """Points of two groups, at these places, are similar: one of them moves, or the groups may join. Returns whether
+    marks set these apart.
 
     A point moves that another point of the other group was similar to before. So one that a wrong mark has put into a
     group is not what its own class joins it by.
@@ -189,17 +205,25 @@ def _connect(table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.
         sizes[table[LABEL, place]] -= 1
         sizes[label] += 1
         table[LABEL, place], table[OTHER, place], table[LIKE, place] = label, NOBODY, NOBODY
-    elif sizes[g] >= sizes[h]:
-        _join(table, sizes, free, counts, g, h, b)
-    else:
-        _join(table, sizes, free, counts, h, g, a)
+        return False
+    if sizes[g] >= sizes[h]:
+        return _join(table, sizes, free, counts, g, h, b, wrong)
+    return _join(table, sizes, free, counts, h, g, a, wrong)
 
 
 @njit(nogil=True, cache=True)
 def _join(
-    table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, g: int, h: int, place: int
-) -> None:
-    """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ.
+    table: np.ndarray,
+    sizes: np.ndarray,
+    free: np.ndarray,
+    counts: np.ndarray,
+    g: int,
+    h: int,
+    place: int,
+    wrong: float,
+) -> bool:
+    """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ. Returns
+    whether they do.
 
     Then some of these are forgotten. So a wrong mark joins no groups that differ in many, and keeps none apart for
     long; and where what is similar has changed, groups that belong together now find each other. Of a single point,
@@ -216,19 +240,20 @@ def _join(
             table[OTHER, i] = NOBODY
             n_against += 1
             if n_against == TAKEN_BACK:
-                return
+                return True
         if points_to(table, LIKE, i, g + h - label):
             of_g += label == g
             of_h += label == h
-    witnesses = min(1 + sizes[h] // POINTS_A_WITNESS, MOST_WITNESSES)
+    witnesses = min(1 + int(wrong * sizes[h]), MOST_WITNESSES)
     if n_against or (witnesses > 1 and min(of_g, of_h) < witnesses):
-        return
+        return n_against > 0
     for i in range(first, last):
         if table[LABEL, i] == h:
             table[LABEL, i] = g
     sizes[g] += sizes[h]
     sizes[h] = 0
     _give_back(h, free, counts)
+    return False
 
 
 @njit(nogil=True, cache=True)

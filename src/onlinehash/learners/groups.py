@@ -120,7 +120,7 @@ class Groups:
         self._judge_nothing()
 
     def _judge_nothing(self) -> None:
-        self._inside = np.zeros((2, 2))
+        self._inside, self._between = np.zeros((2, 2)), np.zeros(2)
         self.are_classes = self.is_trusted = False
 
     def _lay_out(self) -> np.ndarray:
@@ -180,7 +180,8 @@ class Groups:
         similar ones of late, by weight."""
         table = self._lay_out() if self._table is None else self._table
         marks = keys.view(np.int64), similar, weights, cosines
-        enter_marks(table, self._sizes, self._free, self._counts, self._inside, 0.5 ** (1 / HALF_LIFE), *marks)
+        told = self._inside, self._between
+        enter_marks(table, self._sizes, self._free, self._counts, *told, 0.5 ** (1 / HALF_LIFE), *marks)
         self._counted *= 0.5 ** (len(similar) / HALF_LIFE)
         steps = np.clip((cosines + 1) / 2 * N_COSINES, 0, N_COSINES - 1).astype(np.int64)
         of_two = np.where(keys[0] == keys[1], 0.0, weights)
@@ -353,7 +354,8 @@ class Groups:
 
     def _marks_state(self) -> State:
         judged = [int(self.are_classes), int(self.are_no_classes), int(self.is_trusted)]
-        return {"cosines": self._cosines, "counted": self._counted, "inside": self._inside, "judged": judged}
+        told = {"inside": self._inside, "between": self._between}
+        return {"cosines": self._cosines, "counted": self._counted, "judged": judged} | told
 
     def set_state(self, state: State) -> None:
         """Take over what `get_state` gave."""
@@ -361,6 +363,7 @@ class Groups:
         self._cosines = like(state.get("cosines", np.zeros((3, 2))), self._cosines, "cosines", -MOST, MOST)
         self._counted = like(state.get("counted", np.zeros((2, N_COSINES))), self._counted, "counted", 0, MOST)
         self._inside = like(state["inside"], self._inside, "inside", -MOST, MOST)
+        self._between = like(state.get("between", np.zeros(2)), self._between, "between", 0, MOST)
         if (self._cosines[:, 1] < 0).any() or (self._inside[0] < 0).any():
             raise FormatError("the marks of the groups have weights below zero.")
         self._judge_marks()

@@ -279,15 +279,15 @@ def test_groups_are_classes_or_chains_of_neighbours(are_classes: bool, wrong: fl
         assert none > 0.9
 
 
-@pytest.mark.parametrize(("n_wrong", "expected"), [(1, False), (2, False), (20, True)])
-def test_a_few_wrong_marks_do_not_tell_that_groups_are_no_classes(n_wrong: int, expected: bool) -> None:
-    """However far apart their points are: of one or two, that is chance."""
+@pytest.mark.parametrize(("n_wrong", "cosine", "expected"), [(1, -0.9, False), (2, 0.45, False), (20, 0.45, True)])
+def test_a_few_wrong_marks_do_not_tell_that_groups_are_no_classes(n_wrong: int, cosine: float, expected: bool) -> None:
+    """Of one, nothing follows, however far apart its points are; of two, that is chance."""
     found = made()
     mark(found, np.zeros(200, np.int64), 1 + np.arange(200), np.ones(200, np.bool_))
     found._cosines[:2] = [[50, 100], [60, 100]]
     is_wrong = np.arange(80) < n_wrong
     keys = KEYS[np.stack([1 + np.arange(80), 101 + np.arange(80)])]
-    found.enter(keys, ~is_wrong, np.ones(80), np.where(is_wrong, 0.45, 0.6), 0.1)
+    found.enter(keys, ~is_wrong, np.ones(80), np.where(is_wrong, cosine, 0.6), 0.1)
     assert found.are_no_classes == expected
 
 

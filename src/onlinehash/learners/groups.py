@@ -63,8 +63,8 @@ ENOUGH, HALF_LIFE = 20, 1000
 CONTRADICTED, WRONG, HARDLY = 0.35, 0.5, 0.05
 
 #: Else they are classes while similar marks inside of them have a mean cosine that is above that of the dissimilar ones
-#: by at most this part of what it is for all marks, and by this over the number of these dissimilar ones: one or two
-#: are chance.
+#: by at most this part of what it is for all marks, and by this over the number of these dissimilar ones less one: one
+#: tells nothing, and two or three are chance.
 AS_FAR, OF_INSIDE = 0.5, 0.2
 
 #: Marks are on near points while the mean cosine of those called dissimilar is so far above that of points that nobody
@@ -198,7 +198,7 @@ class Groups:
             (far, n), (near, m), _ = self._cosines.tolist()
             apart = near / max(m, 1e-300) - far / max(n, 1e-300)
             inside = of_agree / max(agree, 1e-300) - of_differ / max(differ, 1e-300)
-            chance = OF_INSIDE / max(differ, 1e-300)
+            chance = OF_INSIDE / max(differ - 1, 1e-300)
             self.are_no_classes = contradicted > HARDLY and inside > AS_FAR * apart + chance
         self.are_classes = are_found and not self.are_no_classes
         self.is_trusted = self.are_classes and contradicted <= CONTRADICTED

@@ -220,7 +220,8 @@ def test_all_points_kept_are_drawn_alike_however_few() -> None:
 
 
 def test_a_few_wrong_marks_join_no_large_groups() -> None:
-    """Two classes that are never shown together: nothing but wrong marks, one in 1,000, says anything of both."""
+    """Two classes that are never shown together, nor with others: nothing but wrong marks, one in 1,000, says anything of
+    both."""
     found, rng = made(), np.random.default_rng(1)
     for k in range(100):
         a = rng.integers(0, 400, 100)
@@ -234,20 +235,70 @@ def test_a_few_wrong_marks_join_no_large_groups() -> None:
     assert sizes(found, 1) == [400]
 
 
-@pytest.mark.parametrize("wrong", [0.0, 0.05])
-def test_groups_join_sooner_where_marks_on_different_ones_are_never_wrong(wrong: float) -> None:
-    """Two halves of a class that find each other late, and another class that both are shown with. Wrong marks are of
-    one kind only: they call what is dissimilar similar, and so contradict no group."""
-    found, rng = made(), np.random.default_rng(1)
-    inside = rng.integers(0, 200, (2, 4000)) + 200 * rng.integers(0, 3, 4000)
-    between = np.stack([rng.integers(0, 400, 1500), rng.integers(400, 600, 1500)])
+def halves(n: int, wrong: float) -> tuple[np.ndarray, ...]:
+    """Marks on two halves of a class that nobody compares, of n points each, and on another class that both are shown
+    with, n points, too. Wrong marks are of one kind: they call what is dissimilar similar, and contradict no group."""
+    rng = np.random.default_rng(1)
+    inside = rng.integers(0, n, (2, 20 * n)) + n * rng.integers(0, 3, 20 * n)
+    between = np.stack([rng.integers(0, 2 * n, 1500), rng.integers(2 * n, 3 * n, 1500)])
     a, b = np.concatenate([inside, between], axis=1)
-    similar = (a < 400) == (b < 400)
+    similar = ((a < 2 * n) == (b < 2 * n)) | (rng.random(len(a)) < wrong)
     order = rng.permutation(len(a))
-    mark(found, a[order], b[order], (similar | (rng.random(len(a)) < wrong))[order])
+    return a[order], b[order], similar[order]
+
+
+@pytest.mark.parametrize(("wrong", "joins_at"), [(0.0, 2), (0.05, 7)])
+def test_groups_join_sooner_where_marks_on_different_ones_are_never_wrong(wrong: float, joins_at: int) -> None:
+    found = made()
+    mark(found, *halves(200, wrong))
     assert sizes(found, 3) == pytest.approx([200, 200, 200], abs=8)
-    mark(found, np.arange(3), 200 + np.arange(3), np.ones(3, np.bool_))
-    assert (sizes(found, 1)[0] > 390) == (wrong == 0)
+    for k in range(joins_at):
+        assert sizes(found, 1)[0] < 220
+        mark(found, k, 200 + k, True)
+    assert sizes(found, 1)[0] > 390
+
+
+def test_one_mark_joins_no_large_groups_however_rarely_marks_were_wrong() -> None:
+    """Nor does it when it is said again and again, by whoever has said all else again and again before."""
+    found = made()
+    mark(found, *halves(200, 0.0))
+    mark(found, [0] * 1000, [400] * 1000, np.zeros(1000, np.bool_))
+    mark(found, [0] * 50, [200] * 50, np.ones(50, np.bool_))
+    assert sizes(found, 3) == [200, 200, 200]
+
+
+def test_repeats_and_weights_tell_nothing_of_how_often_marks_are_wrong() -> None:
+    """Of two points in each of two groups, of which one pair is called dissimilar a thousand times, or very much so."""
+    once, often, much = made(), made(), made()
+    for found in (once, often, much):
+        mark(found, [0, 2], [1, 3], np.ones(2, np.bool_))
+    mark(once, 0, 2, False)
+    mark(often, [0] * 1000, [2] * 1000, np.zeros(1000, np.bool_))
+    mark(much, 0, 2, False, [1e6])
+    assert once._between.tolist() == often._between.tolist() == much._between.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.01])
+def test_the_slow_version_joins_large_groups_by_as_many_witnesses(wrong: float) -> None:
+    """The joins of `halves`, of which one mark at a time is looked at in the end."""
+    a, b, similar = halves(100, wrong)
+    late = np.arange(12)
+    a, b, similar = np.append(a, late), np.append(b, 100 + late), np.append(similar, np.ones(12, np.bool_))
+    found, reference = made(), ReferenceGroups()
+    place: dict[float, int] = {}
+    reference.in_order = lambda points: sorted(points, key=place.__getitem__)  # type: ignore[method-assign]
+    seen = set()
+    for t, (i, j, s) in enumerate(zip(a, b, similar, strict=True)):
+        found.enter(KEYS[[[i], [j]]], np.array([s]), np.ones(1), np.ones(1), SIMILAR)
+        assert found._table is not None
+        place.update({KEYS[k]: find(found._table, KEYS[k].view(np.int64)) for k in (i, j)})
+        reference.mark(KEYS[i], KEYS[j], bool(s))
+        if t % 100 == 0 or t >= len(a) - 12:
+            assert members(found) == reference.groups()
+            np.testing.assert_allclose(found._between, reference.between)
+            seen.add(sizes(found, 1)[0])
+    assert any(90 < n < 110 for n in seen)
+    assert max(seen) > 190
 
 
 @pytest.mark.parametrize(("are_classes", "wrong"), [(True, 0.0), (True, 0.01), (False, 0.0)])

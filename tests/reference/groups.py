@@ -29,8 +29,9 @@ class ReferenceGroups:
             self.inside = [n * 0.5 ** (1 / 1000) for n in self.inside]
             self.inside[similar] += 1
         elif not similar:
+            if self.last_other.get(a) != b or self.last_other.get(b) != a:
+                self.count_between(g, h, 0)
             self.last_other[a], self.last_other[b] = b, a
-            self.count_between(g, h, 0)
         else:
             again = [point for point, other in [(a, b), (b, a)] if self.is_like_again(point, other)]
             self.last_like[a], self.last_like[b] = b, a
@@ -65,8 +66,9 @@ class ReferenceGroups:
 
     def is_witnessed(self, g: frozenset[float], h: frozenset[float]) -> bool:
         """Enough points of each were called similar to points of the other; of small groups, this mark is enough."""
+        n = min(len(g), len(h))
         wrong = min((1 + self.between[1]) / (32 + sum(self.between)), 1 / 32)
-        wanted = min(1 + int(wrong * min(len(g), len(h))), 16)
+        wanted = min(1 + max(int(wrong * n), int(n >= 64)), 16)
         found = [sum(self.last_like.get(x) in theirs for x in ours) for ours, theirs in [(g, h), (h, g)]]
         return wanted == 1 or min(found) >= wanted
 

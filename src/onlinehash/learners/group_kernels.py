@@ -25,13 +25,13 @@ WAYS = 4
 #: Dissimilar marks that a similar one outweighs.
 TAKEN_BACK = 4
 
-#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one, and as many
-#: more as marks would be wrong were there one on each point of the smaller group, up to the most. Every so many marks,
-#: all that was witnessed is forgotten.
-MOST_WITNESSES, OF_LATE = 16, 4096
+#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one more than there
+#: are wrong marks among as many as the smaller group has points; two at least where these are so many; never more than
+#: this. Every so many marks, all that was witnessed is forgotten.
+TWO_WITNESSES, MOST_WITNESSES, OF_LATE = 64, 16, 4096
 
-#: One mark in so many is taken to be wrong; fewer, if marks on groups that differ say so, as if one in the first so many
-#: had been.
+#: The share of wrong marks is that of late among those on groups that differ, as if one of so many had been wrong before
+#: them; and no more than that.
 ONE_IN = 32
 
 #: No point has this key: it is minus zero, and a sum that begins with zero never is.
@@ -159,8 +159,11 @@ def enter_marks(
 ) -> None:
     """Marks in turn. `keys` is `(2, n)`: points a, points b; `inside[0, kind]` is the weight of marks on two points of
     a group, of the dissimilar and of the similar ones, `inside[1, kind]` that times their cosine; both fade by `keep`
-    with each. So does `between`: the weight of the dissimilar marks on two groups, and of the similar ones on two that
-    earlier marks set apart. Groups of one point are not counted."""
+    with each.
+
+    `between` counts marks that call points of two groups dissimilar, and those that call them similar though earlier
+    marks set the groups apart. It fades with each. Groups of one point do not count, nor does a mark that only says
+    again what its points were last told: a rate of mistakes is to be known, and neither weights nor repeats tell it."""
     for t in range(similar.shape[0]):
         if weights[t] <= 0 or keys[0, t] == keys[1, t]:
             continue
@@ -175,23 +178,25 @@ def enter_marks(
             inside[0, kind] += weights[t]
             inside[1, kind] += weights[t] * cosines[t]
             continue
-        differ, are_groups = not similar[t], min(sizes[g], sizes[h]) > 1
-        if differ:
-            table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
+        are_groups = min(sizes[g], sizes[h]) > 1
+        if similar[t]:
+            wrong = min((1 + between[1]) / (ONE_IN + between.sum()), 1 / ONE_IN)
+            counts_as = 1 if _connect(table, sizes, free, counts, a, b, wrong) else -1
         else:
-            wrong = (1 + between[1]) / (ONE_IN + between.sum())
-            differ = _connect(table, sizes, free, counts, a, b, min(wrong, 1 / ONE_IN))
-        if differ and are_groups:
+            is_new = table[OTHER, a] != keys[1, t] or table[OTHER, b] != keys[0, t]
+            counts_as = 0 if is_new else -1
+            table[OTHER, a], table[OTHER, b] = keys[1, t], keys[0, t]
+        if counts_as >= 0 and are_groups:
             between *= keep
-            between[1 if similar[t] else 0] += weights[t]
+            between[counts_as] += 1
 
 
 @njit(nogil=True, cache=True)
 def _connect(
     table: np.ndarray, sizes: np.ndarray, free: np.ndarray, counts: np.ndarray, a: int, b: int, wrong: float
 ) -> bool:
-    """Points of two groups, at these places, are similar: one of them moves, or the groups may join. Returns whether
-    marks set these apart.
+    """Points of two groups, at these places, are similar: one of them moves, or the groups may join, if marks did not
+    set them apart; whether they did.
 
     A point moves that another point of the other group was similar to before. So one that a wrong mark has put into a
     group is not what its own class joins it by.
@@ -222,8 +227,8 @@ def _join(
     place: int,
     wrong: float,
 ) -> bool:
-    """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ. Returns
-    whether they do.
+    """Put group h, to which the point at `place` belongs, into group g, unless marks say that the two differ; whether
+    they do.
 
     Then some of these are forgotten. So a wrong mark joins no groups that differ in many, and keeps none apart for
     long; and where what is similar has changed, groups that belong together now find each other. Of a single point,
@@ -244,7 +249,8 @@ def _join(
         if points_to(table, LIKE, i, g + h - label):
             of_g += label == g
             of_h += label == h
-    witnesses = min(1 + int(wrong * sizes[h]), MOST_WITNESSES)
+    more = max(int(wrong * sizes[h]), 1 if sizes[h] >= TWO_WITNESSES else 0)
+    witnesses = min(1 + more, MOST_WITNESSES)
     if n_against or (witnesses > 1 and min(of_g, of_h) < witnesses):
         return n_against > 0
     for i in range(first, last):

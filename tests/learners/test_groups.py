@@ -220,8 +220,8 @@ def test_all_points_kept_are_drawn_alike_however_few() -> None:
 
 
 def test_a_few_wrong_marks_join_no_large_groups() -> None:
-    """Two classes that are never shown together, nor with others: nothing but wrong marks, one in 1,000, says anything of
-    both."""
+    """Two classes that are shown neither together nor with others: nothing but wrong marks, one in 1,000, says anything
+    of both."""
     found, rng = made(), np.random.default_rng(1)
     for k in range(100):
         a = rng.integers(0, 400, 100)

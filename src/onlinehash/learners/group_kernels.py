@@ -25,13 +25,13 @@ WAYS = 4
 #: Dissimilar marks that a similar one outweighs.
 TAKEN_BACK = 4
 
-#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one more than there
-#: are wrong marks among as many as the smaller group has points; two at least where these are so many; never more than
-#: this. Every so many marks, all that was witnessed is forgotten.
+#: Groups join by witnesses: points of each that were called similar to a point of the other. It takes one more than
+#: there are wrong marks among as many as the smaller group has points; two at least where these are so many; never more
+#: than this. Every so many marks, all that was witnessed is forgotten.
 TWO_WITNESSES, MOST_WITNESSES, OF_LATE = 64, 16, 4096
 
-#: The share of wrong marks is that of late among those on groups that differ, as if one of so many had been wrong before
-#: them; and no more than that.
+#: The share of wrong marks is that of late among those on groups that differ, as if one of so many had been wrong
+#: before them; and no more than that.
 ONE_IN = 32
 
 #: No point has this key: it is minus zero, and a sum that begins with zero never is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.errors import FormatError
-from onlinehash.learners.blended_pairs import HELD_OUT, LOOKED_AT
+from onlinehash.learners.blended_pairs import LOOKED_AT
 from onlinehash.learners.groups import Groups
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from onlinehash.learners.smooth_kernels import BLOCK, inferred, load_unit_rows, note_repeats
@@ -494,20 +494,20 @@ def test_a_point_of_the_beginning_is_known_again() -> None:
 
 
 @pytest.mark.usefixtures("always_near")
-@pytest.mark.parametrize("walks", ["none", "tried", "help"])
+@pytest.mark.parametrize("walks", ["none", "leave", "stay", "help"])
 def test_the_slow_version_learns_what_groups_tell_alike(walks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks on few points again and again, now and then on new ones: groups are found, pairs are drawn from them and
     learned, also again, and new points are searched for, which tells α. Points nobody marked are walked among, if codes
-    of what that teaches find the ends of other walks."""
-    by = 2 if walks == "help" else 0
+    of what that teaches find the ends of other walks; if not, walks tell α, where they stay in their class."""
+    by, least = 9.0 if walks == "leave" else -9.0, -9.0 if walks == "help" else 9.0
     if walks != "none":
-        few_points_to_walk(monkeypatch, by)
+        few_points_to_walk(monkeypatch, by, least, stay=walks != "leave")
     X, y = clusters(64, 2, 1.0, seed=1)
     X = X[:, :D].astype(np.float64)
     learner = small().observe(X)
     told = told_by_groups(learner)
     reference, n_told = ReferenceBlendedPairs(first_functions(learner), X, 16), Counter()
-    reference.by = by
+    reference.by, reference.hardly_worse = by, least
     rng = np.random.default_rng(2)
     for t in range(24):
         i, j = rng.integers(0, 32 + t, 4).repeat(4), rng.integers(0, 32 + t, 16)
@@ -518,27 +518,33 @@ def test_the_slow_version_learns_what_groups_tell_alike(walks: str, monkeypatch:
         reference.learn(X[i], X[j], y[i] == y[j], np.ones(16), **told)
         n_told.update({what: len(noted) for what, noted in told.items()})
         if t % 8 == 7:
-            groups = learner._groups
-            blend = reference.blend(groups.decide_blend, groups.cosines_tell)
+            groups, walks_tell = learner._groups, walks == "stay"
+            blend = reference.blend(groups.decide_blend or walks_tell, groups.cosines_tell, walks_tell)
             assert learner.blend_ == pytest.approx(blend, rel=1e-6)
-            assert groups.has_neighbours == reference.do_walks_help == (walks == "help")
+            assert groups.has_neighbours == reference.walks_were_tried == (walks != "none")
+            assert learner._is_walking == reference.do_walks_help == (walks == "help")
     for what in ("told", "searches", "replays"):
         assert n_told[what] > 8
-    assert n_told["tried"] == (0 if walks == "none" else 5)
+    assert n_told["tried"] == (0 if walks == "none" else 6)
     assert (n_told["walks"] > 40) == (walks == "help")
+    assert n_told["asked"] == {"none": 0, "leave": 0, "stay": 2, "help": 1}[walks]
     np.testing.assert_allclose(learned(learner), reference.W, rtol=1e-6, atol=1e-9)
 
 
-def few_points_to_walk(monkeypatch: pytest.MonkeyPatch, by: int = 2) -> None:
-    """A few points are enough to try walks. They never help if they are to be better than they are (by: 0)."""
-    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 300, "FIRST_MARKS": 20, "FOR_FEW": -2.0, "BETTER": by}
+def few_points_to_walk(
+    monkeypatch: pytest.MonkeyPatch, by: float = -9.0, least: float = -9.0, stay: bool = True
+) -> None:
+    """A few points are enough to try walks. They help if codes find their ends better by more than `by`, and search
+    for them better by more than `least`, where they stay in their class."""
+    settings = {"POINTS_TO_WALK": 40, "LESSONS": 64, "QUESTIONS": 75, "N_SEARCHING": 30, "FIRST_MARKS": 20}
+    settings |= {"FOR_FEW": -2.0, "BY": by, "HARDLY_WORSE": least, "IN_CLASS": 0.0 if stay else 2.0}
     for name, value in settings.items():
         monkeypatch.setattr(f"onlinehash.learners.blended_pairs.{name}", value)
 
 
 def told_by_groups(learner: BlendedPairHashing) -> dict[str, list]:
     """Lists that will hold what groups told of the last chunk, as `ReferenceBlendedPairs` wants it."""
-    groups, told = learner._groups, {what: [] for what in ("told", "searches", "replays", "tried", "walks")}
+    groups, told = learner._groups, {what: [] for what in ("told", "searches", "replays", "tried", "walks", "asked")}
     some_kept, draw_pairs = groups.some_kept, groups.draw_pairs
 
     def noted_told(*chunk: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -569,29 +575,48 @@ def told_by_groups(learner: BlendedPairHashing) -> dict[str, list]:
         told["walks"].append(vectors(*walks))
         BlendedPairHashing._learn_walks(learner, *walks)
 
-    def noted_trial() -> bool:
-        ends: list[tuple[np.ndarray, np.ndarray]] = []
-        walk = groups.walk
+    def noted_trial() -> tuple[bool, np.ndarray]:
+        found = BlendedPairHashing._do_walks_help(learner)
+        told["tried"][:] = [*told["walks"], told["asked"][0], told["asked"][1] if learner._stay_in_class else []]
+        told["walks"].clear()
+        told["asked"].clear()
+        return found
+
+    def noted_ends(ask: Callable[[], np.ndarray]) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        walk, ends = groups.walk, []
 
         def noted_walk(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             found = walk(points, rng)
-            ends.append((points, found))
+            ends.extend((start, end) for start, end in zip(points, found, strict=True) if end >= 0)
             return found
 
         groups.walk = noted_walk  # type: ignore[method-assign]
-        with_asked, do_help = [], BlendedPairHashing._do_walks_help(learner)
+        said = ask()
         groups.walk = walk  # type: ignore[method-assign]
-        is_asked = np.random.default_rng([learner._seed, 7]).random(groups.n_kept) < HELD_OUT
-        for start, end in zip(*ends[-1], strict=True):
-            if end >= 0 and is_asked[end]:
-                with_asked.append((groups.X[start].copy(), groups.X[end].copy()))
-        told["tried"][:] = [*told["walks"], with_asked]
-        told["walks"].clear()
-        return do_help
+        return said, ends
+
+    def noted_searches(is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        said, ends = noted_ends(lambda: BlendedPairHashing._search_for_ends(learner, is_asked, rng))
+        wanted = {start: {end for first, end in ends if first == start and is_asked[end]} for start, _ in ends}
+        X = groups.X[: groups.n_kept].copy()
+        told["asked"].append(
+            [
+                (X[start], [(x, n in ends) for n, x in enumerate(X) if n != start])
+                for start, ends in wanted.items()
+                if ends
+            ]
+        )
+        return said
+
+    def noted_distances(is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        said, ends = noted_ends(lambda: BlendedPairHashing._distances_of_ends(learner, is_asked, rng))
+        told["asked"].append([(groups.X[start].copy(), groups.X[end].copy()) for start, end in ends if is_asked[end]])
+        return said
 
     learner._told_by_groups = noted_told  # type: ignore[method-assign]
     learner._search, groups.draw_pairs = noted_search, noted_pairs  # type: ignore[method-assign]
     learner._learn_walks, learner._do_walks_help = noted_walks, noted_trial  # type: ignore[method-assign]
+    learner._search_for_ends, learner._distances_of_ends = noted_searches, noted_distances  # type: ignore[method-assign]
     return told
 
 
@@ -605,22 +630,19 @@ def test_marks_on_results_that_come_back_teach_what_is_far(mixed: bool) -> None:
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_marks_on_results_do_not_spoil_a_good_beginning(mixed: bool) -> None:
-    """Eighty classes, which the first codes tell apart. After 1,800 marks no search is much worse than theirs: at worst
-    by 0.01, a mean of streams, and by 0.05 and 0.07 before new points were searched for."""
+    """Eighty classes, which the first codes tell apart. No search is worse than theirs by more than 0.004, where it was
+    0.05 and 0.06 (the worst of eight, mean of streams) as long as walks were not asked for α."""
     X, y = clusters(3000, 80, 0.55, seed=1)
     Q, z = clusters(800, 80, 0.55, seed=2)
-    losses = []
     for seed in (1, 2, 3):
         learner, rng = BlendedPairHashing(32, random_state=seed).observe(X[:2000]), np.random.default_rng(seed)
-        scores = [learner.score(Q, z)]
+        first = learner.score(Q, z)
         for _ in range(8):
             i, j = shown(learner, X, 600, rng)
             order = rng.permutation(600) if mixed else np.arange(600)
             i, j = i[order], j[order]
             learner.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
-            scores.append(learner.score(Q, z))
-        losses.append(scores[0] - min(scores[4:]))
-    assert np.mean(losses) < 0.035
+            assert learner.score(Q, z) > first - 0.015
 
 
 @pytest.mark.usefixtures("always_near")
@@ -671,16 +693,32 @@ def test_walks_among_points_that_nobody_marked_make_search_better() -> None:
     assert walking > plain + 0.015
 
 
-def test_walks_that_do_not_help_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_walks_that_do_not_help_nothing_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten classes, so much alike that walks leave them. What is learned is what would have been without a trial."""
     monkeypatch.setattr("onlinehash.learners.blended_pairs.FOR_FEW", -10.0)  # tried whatever marks say
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.BY", 9.0)
     X, y = clusters(3000, 10, 1.4, seed=1)
     learner, plain = (taught(X, lambda i, j: y[i] == y[j], 2, 1, walks) for walks in (True, False))
     assert learner._n_walked > 1000
     assert learner._observed is None
-    assert not learner._groups.has_neighbours
+    assert not learner._is_walking
     np.testing.assert_array_equal(learned(learner), learned(plain))
     assert learner.blend_ == plain.blend_
+
+
+def test_walks_that_help_no_longer_are_not_learned_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should all that was learned be lost, walks tell it, and codes are the first ones again."""
+    X, y = clusters(3000, 10, 1.0, seed=1)
+    learner, rng = taught(X, lambda i, j: y[i] == y[j], 2, 3), np.random.default_rng(2)
+    assert learner._is_walking
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.IN_CLASS", 0.0)
+    learner._learning[:] = learner._damping.widened(rng.standard_normal((32, X.shape[1])))
+    n_walked, learner._connect_at = learner._n_walked, 0
+    i, j = shown(learner, X, 100, rng)
+    learner.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
+    assert not learner._is_walking
+    assert learner._n_walked == n_walked
+    assert learner.blend_ < 0.05
 
 
 def test_walks_are_not_tried_where_near_means_similar() -> None:
@@ -734,10 +772,11 @@ def test_with_random_pairs_points_observed_are_forgotten() -> None:
 
 
 @pytest.mark.usefixtures("always_near")
+@pytest.mark.parametrize("least", [-9.0, 9.0])
 @pytest.mark.parametrize("cut", [16, 32, 48, 200, 320, 512])
-def test_walks_go_on_after_loading_and_one_by_one(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the trial, after it, and where neighbours have been found again."""
-    few_points_to_walk(monkeypatch)
+def test_walks_go_on_after_loading_and_one_by_one(cut: int, least: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the trial, after it, and where neighbours have been found again; whether walks help or not."""
+    few_points_to_walk(monkeypatch, least=least)
     X, y = clusters(64, 2, 1.0, seed=2)
     X, rng = X[:, :D].astype(np.float64), np.random.default_rng(2)
     i, j = rng.integers(0, 64, 160).repeat(4), rng.integers(0, 64, 640)
@@ -749,8 +788,22 @@ def test_walks_go_on_after_loading_and_one_by_one(cut: int, monkeypatch: pytest.
     for a, b, similar in zip(X[i], X[j], y[i] == y[j], strict=True):
         loop.learn_pair(a, b, bool(similar))
     assert straight._groups.has_neighbours
+    assert straight._is_walking == (least < 0)
     assert straight._connect_at > 500
     assert state_bytes(other) == state_bytes(straight) == state_bytes(loop)
+
+
+def test_a_state_from_before_walks_told_the_blend_goes_on_walking() -> None:
+    X, y = clusters(3000, 10, 1.0, seed=1)
+    old, new = (taught(X, lambda i, j: y[i] == y[j], 2, 3) for _ in range(2))
+    state = new.get_state()
+    del state["method"]["walks"]["said"]
+    old.set_state(state)
+    assert old._is_walking
+    i, j = shown(new, X, 100, np.random.default_rng(2))
+    for one in (old, new):
+        one.partial_fit_pairs(X[i], X[j], y[i] == y[j])
+    assert state_bytes(old) == state_bytes(new)
 
 
 @pytest.mark.usefixtures("always_near")
@@ -798,6 +851,8 @@ def test_a_state_from_before_walks_goes_on_without_also_if_its_beginning_was_not
         ("walks", {"n": 0, "connect_at": 0.5, "nearness": None}),
         ("walks", {"n": 2**80, "connect_at": 0, "nearness": None}),
         ("walks", {"n": 0, "connect_at": 0, "nearness": 1.5}),
+        ("walks", {"n": 0, "connect_at": 0, "nearness": None, "said": np.zeros(3)}),
+        ("walks", {"n": 0, "connect_at": 0, "nearness": None, "said": np.full(4, np.nan)}),
         ("walks", {"n": 0, "connect_at": 0, "nearness": float("nan")}),
         ("walks", {"n": 0, "connect_at": 0}),
     ],

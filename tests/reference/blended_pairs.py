@@ -33,7 +33,9 @@ class ReferenceBlendedPairs:
         self.losses: list[float] = []
         self.new_searches: list[tuple[float, np.ndarray]] = []
         self.found, self.n_searches = np.zeros(len(SHARES)), 0.0
-        self.n_walked, self.do_walks_help, self.by = 0, False, 2
+        self.n_walked, self.by, self.hardly_worse = 0, 0.0, -0.03
+        self.walks_were_tried = False
+        self.said: np.ndarray | None = None
 
     def learn(
         self,
@@ -44,14 +46,17 @@ class ReferenceBlendedPairs:
         told: Sequence[tuple[int, np.ndarray, bool]] = (),
         searches: Sequence[tuple[int, list[tuple[np.ndarray, bool]]]] = (),
         replays: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
-        tried: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
+        tried: Sequence[Sequence[tuple]] = (),
         walks: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
+        asked: Sequence[Sequence[tuple]] = (),
     ) -> None:
         """One chunk of points; fewer pairs than `chunk_size` count by their part. What groups say, with points of unit
         length: `told` are rows of A and B, as one array, a partner, and whether it is similar; `searches` are such
         rows, the points to find them among, and which of these are of the same group; `replays` are chunks of pairs
-        that are learned afterwards. `tried` are chunks of walks that are learned first, and in the end the walks whose
-        ends are looked for; `walks` are those that are learned at the end."""
+        that are learned afterwards. `tried` are chunks of walks that are learned first, both ends of other walks, and
+        searches, if walks stay in their class: points with those to find them among, and which of these are ends of
+        walks from there. `walks` are those that are learned at the end, `asked` are such searches before that, and both
+        ends of walks, where they were asked."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X = np.vstack([A, B])
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
@@ -70,11 +75,11 @@ class ReferenceBlendedPairs:
             self.P, self.P2 = damped(self.C, len(self.C))
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if tried:
-            self.try_walks(tried[:-1], tried[-1])
+            self.try_walks(tried)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
             for row, among in searches:
-                self.search(X[row], weights[row % len(A)] / times[row % len(A)], among)
+                self.new_searches.append((weights[row % len(A)] / times[row % len(A)], self.precision(X[row], among)))
             self.fade_searches(len(A))
             self.ask(A, B, similar, weights, times)
         self.before = X
@@ -93,6 +98,10 @@ class ReferenceBlendedPairs:
         self.step(G, part)
         for pairs in replays:
             self.learn_kept(pairs, 0.2)
+        if asked:
+            said = self.searched(asked[0])
+            if self.said is not None or said[2] <= 0:
+                self.said = np.minimum(said, self.ends(asked[1]))
         for pairs in walks:
             self.learn_walks(pairs)
 
@@ -106,24 +115,42 @@ class ReferenceBlendedPairs:
         self.learn_kept(pairs, 0.3, 1 / math.sqrt(1 + self.n_walked / 1250))
         self.n_walked += len(pairs)
 
-    def try_walks(
-        self, lessons: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]], questions: Sequence[tuple]
-    ) -> None:
-        """Keep what was learned if codes with a share of 0.3 (`by`) find the ends of further walks better than W₀."""
+    def try_walks(self, tried: Sequence[Sequence[tuple]]) -> None:
+        """Keep what was learned if codes with a share of 0.3 find the ends of further walks better than W₀, and do not
+        search for them much less precisely."""
         before = self.W, self.M, self.v, self.t
         self.W, self.M, self.v = self.W.copy(), self.M.copy(), self.v.copy()
+        *lessons, walks, searches = tried
         for pairs in lessons:
             self.learn_walks(pairs)
-        n, n_others, answers = len(questions), min(len(questions) // 2, 16), []
-        for t, (start, end) in enumerate(questions):
+        self.walks_were_tried, said = True, self.ends(walks)
+        do_help = said[2] > self.by
+        if searches:
+            found = self.searched(searches)
+            do_help, said = do_help and found[2] > self.hardly_worse, np.minimum(said, found)
+        if not do_help:
+            self.W, self.M, self.v, self.t = before
+            self.said = said
+
+    @property
+    def do_walks_help(self) -> bool:
+        return self.walks_were_tried and self.said is None
+
+    def searched(self, searches: Sequence[tuple[np.ndarray, list[tuple[np.ndarray, bool]]]]) -> np.ndarray:
+        """The mean logarithm of the precision of searches for these points among those, less that of W₀."""
+        logs = np.mean([self.precision(x, among) for x, among in searches], axis=0)
+        return logs - logs[0]
+
+    def ends(self, walks: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """How much better does each share find these ends than W₀ does, by the mean?"""
+        n, n_others, answers = len(walks), min(len(walks) // 2, 16), []
+        for t, (start, end) in enumerate(walks):
             answers.append([True, 1.0, self.distances(start, end)])
             for k in range(n_others):
-                other = questions[(t + n // 2 - n_others // 2 + k) % n][1]
+                other = walks[(t + n // 2 - n_others // 2 + k) % n][1]
                 answers.append([None, 1 / n_others, self.distances(start, other)])
         evidence = self.evidence(answers)
-        self.do_walks_help = bool(evidence[self.by] > evidence[0])
-        if not self.do_walks_help:
-            self.W, self.M, self.v, self.t = before
+        return (evidence - evidence[0]) / n
 
     def gradient(self, learned: list[tuple], n: int, p: float) -> np.ndarray:
         """Of pairs (a, b, similar, weight), of which n were given and a share p is similar."""
@@ -203,7 +230,7 @@ class ReferenceBlendedPairs:
                 other = B[(t + n // 2 - n_others // 2 + k) % n]
                 self.answers.append([None, 1 / n_others, self.distances(A[t], other)])
 
-    def search(self, x: np.ndarray, weight: float, among: list[tuple[np.ndarray, bool]]) -> None:
+    def precision(self, x: np.ndarray, among: list[tuple[np.ndarray, bool]]) -> np.ndarray:
         """How precise is the search down to each of the points that x should find? Those that are as far count half."""
         points, same = np.array([z for z, _ in among]), np.array([is_same for _, is_same in among])
         logs = np.zeros(len(SHARES))
@@ -213,7 +240,7 @@ class ReferenceBlendedPairs:
             for far in distances[same]:
                 nearer = (distances < far) + (distances == far) / 2
                 logs[i] += math.log(nearer[same].sum() / nearer.sum())
-        self.new_searches.append((weight, logs / same.sum()))
+        return logs / same.sum()
 
     def fade_searches(self, n: int) -> None:
         weight = sum(w for w, _ in self.new_searches)
@@ -238,9 +265,9 @@ class ReferenceBlendedPairs:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
         return evidence
 
-    def blend(self, are_near: bool = False, cosines_tell: bool = False) -> float:
+    def blend(self, are_near: bool = False, cosines_tell: bool = False, walks_tell: bool = False) -> float:
         """α. Marks on near points count less, and less yet the more searches tell. Where cosines alone tell marks, it
-        is the smaller of the two."""
+        is the smaller of the two. Walks tell where they did not help, while what is near is similar."""
         evidence = self.evidence(self.answers)
         n_similar = sum(w for of, w, _ in self.answers if of)
         caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0) * self.caution
@@ -252,6 +279,8 @@ class ReferenceBlendedPairs:
         if are_near:
             few = min(25 / n_similar, 1) if n_similar else 1
             known = np.array([-2, -1, 0, 0]) * min(self.n_pairs / 1000, 1) * self.do_walks_help + self.found
+            if walks_tell:
+                known += 60 * self.said
             of_groups = softmax(0.4 * 0.25 * few * max(1 - self.n_searches / 20, 0) * evidence + known) @ SHARES
             blend = min(blend, float(of_groups)) if cosines_tell else float(of_groups)
         return blend

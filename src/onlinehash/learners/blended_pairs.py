@@ -34,6 +34,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   teach, too: the ends of walks from neighbour to neighbour are similar, any two points are not (`neighbours`). Whether
   that holds, points tell themselves: once, walks among most of those observed are learned, and walks among the others
   are the question. If codes find their ends no better than before, nothing is learned from walks.
+- *Small classes*: where nearly all that is near is similar, the beginning is good, and what marks say of near points
+  easily spoils the rest. But then walks hardly ever leave a class, and go on being asked. What they say decides α.
 - *Near means similar*: where cosines alone tell which marks are similar, chains and walks lead away from what is
   similar. Then α is the more careful of what marks say and what searches say.
 """
@@ -102,12 +104,18 @@ WALKS, UNTIL_WALKS = 8, 2000
 FIRST_MARKS, FOR_FEW, NEARLY_ALL = 60, 2.0, 0.99
 
 #: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are drawn to learn,
-#: walks that are asked, and which of `SHARES` must find the ends of these better than the first one, 0.
-POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BETTER = 1000, 0.25, 7000, 12_000, 2
+#: walks that are asked, and which of `SHARES` must find the ends of these better than the first one, 0, by more than
+#: this.
+POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BETTER, BY = 1000, 0.25, 7000, 3000, 2, 0.0
 
 #: Where it does, so much is known of each α beforehand, as exponents, once so many marks have come: bold codes find
 #: more of a class, but before that the first results suffer.
 BOLDER, BOLD_AFTER = np.array([-2.0, -1.0, 0.0, 0.0]), 1000
+
+#: Walks stay in their class where so many of the marks as far apart as neighbours are similar. Then so many points are
+#: also searched for, with so many walks from each. When walks are tried, such searches may be worse by this, as points
+#: that were learned are in the way of those that were not. What walks say of α counts as so many of them.
+IN_CLASS, N_SEARCHING, WALKS_EACH, HARDLY_WORSE, AS_MANY = 0.9, 256, 24, -0.03, 60.0
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -158,6 +166,11 @@ class BlendedPairHashing(SmoothPairHashing):
     Where points as near as neighbours are surely more often similar than not, by a normal distribution of the cosines
     of either kind of mark, walks among 2,048 points are tried, and learned from if that helps to find the ends of other
     walks with α = 0.3. b is then (-2, -1, 0, 0) min(t / 1000, 1), with t marks.
+
+    Where nine in ten points as near are similar, these ends are also searched for among all, for each of 256 points,
+    and walks are learned as long as α = 0.3 finds them as precisely as α = 0 does. Where they are not, b is 60 times
+    what walks say of each α, less that of 0: the mean logarithm of that precision or the mean of what J would be of
+    walks, whichever is less. It is asked again after an eighth more marks, but at least 250.
 
     Parameters
     ----------
@@ -222,6 +235,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._groups = Groups(self._n_inputs, self.dtype_)
         self._nearness: float | None = None  # mean cosine of neighbours, found when it is asked for
         self._n_walked = self._connect_at = 0
+        self._said: np.ndarray | None = None  # of each α, by walks, where it does not help to learn these
         self._weigh_shares()
 
     # ------------------------------------------------------------------ the beginning
@@ -403,7 +417,7 @@ class BlendedPairHashing(SmoothPairHashing):
     # ------------------------------------------------------------------ walks
 
     def _walks(self) -> bool:
-        """Whether to learn from walks now. When there are enough marks, try that."""
+        """Whether there is anything to walk for now. When there are enough marks, try to learn from walks."""
         groups = self._groups
         if self._n_learned > MANY_PAIRS:
             self._observed = None
@@ -411,13 +425,25 @@ class BlendedPairHashing(SmoothPairHashing):
             return False
         if self._observed is not None and self._nearness is None:
             self._nearness = nearness_of_neighbours(self._first, self._unit_rows(self._observed)[0])
-        least = NEARLY_ALL if groups.cosines_tell else 0.5 + FOR_FEW / np.sqrt(max(groups.n_counted, 1))
-        if self._nearness is None or groups.similar_at(self._nearness) < least:
+        if not self._is_near_similar():
             return False
         if self._observed is not None:
             self._try_walks(self._observed)
             self._observed = None
         return groups.has_neighbours
+
+    @property
+    def _is_walking(self) -> bool:
+        """Whether walks are learned: they were tried, and help."""
+        return self._groups.has_neighbours and self._said is None
+
+    def _is_near_similar(self) -> bool:
+        """Whether points as near as neighbours surely are mostly similar."""
+        groups = self._groups
+        if self._nearness is None or not groups.is_near or groups.are_no_classes:
+            return False
+        least = NEARLY_ALL if groups.cosines_tell else 0.5 + FOR_FEW / np.sqrt(max(groups.n_counted, 1))
+        return bool(groups.similar_at(self._nearness) >= least)
 
     def _unit_rows(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points observed, as those of marks are, and their keys."""
@@ -425,14 +451,22 @@ class BlendedPairHashing(SmoothPairHashing):
         load_unit_rows(X, X[:0], self._pattern, rows, keys)
         return rows, keys
 
+    @property
+    def _stay_in_class(self) -> bool:
+        """Whether nearly all points as near as neighbours are similar, so that also many steps lead to similar ones."""
+        return self._is_near_similar() and self._groups.similar_at(self._nearness or 0.0) >= IN_CLASS
+
     def _walk(self, n: int) -> None:
-        """Learn some walks after n marks."""
+        """Learn some walks after n marks, as long as that helps."""
         rng = np.random.default_rng([self._seed, 6, self._n_chunks])
         if self._n_learned >= self._connect_at:
             self._connect()
-        walks = self._groups.draw_walks(round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned)), rng)
-        for start in range(0, len(walks[0]), n):
-            self._learn_walks(*(what[start : start + n] for what in walks))
+            if self._stay_in_class:
+                self._ask_walks(rng)
+        if self._is_walking:
+            walks = self._groups.draw_walks(round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned)), rng)
+            for start in range(0, len(walks[0]), n):
+                self._learn_walks(*(what[start : start + n] for what in walks))
 
     def _connect(self) -> None:
         """Find neighbours among the points kept, of which some are new."""
@@ -445,17 +479,22 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_walked += len(alike)
 
     def _try_walks(self, observed: np.ndarray) -> None:
-        """Learn from walks among points observed, and keep that if it helps to find the ends of other walks."""
+        """Learn from walks among points observed, and go on with it if that helps."""
         (X, keys), n_marked = self._unit_rows(observed), self._groups.n_kept
-        before = self._learning.copy(), self._momentum.copy(), self._squares.copy(), self._n_whole
         self._groups.add_unmarked(keys, X)
-        if self._groups.n_kept < POINTS_TO_WALK or not self._do_walks_help():
-            self._learning, self._momentum, self._squares, self._n_whole = before
+        if self._groups.n_kept < POINTS_TO_WALK:
             self._groups.keep_first(n_marked)
-
-    def _do_walks_help(self) -> bool:
-        """Learn walks among most of the points kept: do codes find the ends of walks among the others better now?"""
+            return
         self._connect()
+        before = self._learning.copy(), self._momentum.copy(), self._squares.copy(), self._n_whole
+        does_help, said = self._do_walks_help()
+        if not does_help:
+            self._learning, self._momentum, self._squares, self._n_whole = before
+            self._said = said
+
+    def _do_walks_help(self) -> tuple[bool, np.ndarray]:
+        """Learn walks among most of the points kept: do codes find the ends of walks among the others better now? Also
+        what these walks say of each α."""
         rng = np.random.default_rng([self._seed, 7])
         is_asked = rng.random(self._groups.n_kept) < HELD_OUT
         n = min(self.chunk_size, LESSONS)
@@ -463,15 +502,54 @@ class BlendedPairHashing(SmoothPairHashing):
             left, right, alike = self._groups.draw_walks(n, rng)
             is_lesson = ~is_asked[left] & ~is_asked[right]
             self._learn_walks(left[is_lesson], right[is_lesson], alike[is_lesson])
-        starts = rng.choice(np.flatnonzero(is_asked), QUESTIONS)
+        said = self._distances_of_ends(is_asked, rng)
+        does_help = bool(said[BETTER] > BY)
+        if self._stay_in_class:
+            found = self._search_for_ends(is_asked, rng)
+            does_help &= bool(found[BETTER] > HARDLY_WORSE)
+            said = np.minimum(said, found)
+        return does_help, said
+
+    def _ask_walks(self, rng: np.random.Generator) -> None:
+        """Do codes still find the ends of walks better for what was learned? If not, no more walks are learned. Where
+        none are, walks tell α: each by what is the worse of searches and distances."""
+        every = np.ones(self._groups.n_kept, np.bool_)
+        found = self._search_for_ends(every, rng)
+        if self._said is not None or found[BETTER] <= 0:
+            self._said = np.minimum(found, self._distances_of_ends(every, rng))
+            self._weigh_shares()
+
+    def _search_for_ends(self, is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """How precise is a search among the points kept, for some of those asked, down to the ends of walks from there
+        that are among these? The mean logarithm for each α, less that of the first codes."""
+        points = rng.permutation(np.flatnonzero(is_asked))[:N_SEARCHING]
+        ends, row = self._groups.walk(points.repeat(WALKS_EACH), rng), np.arange(len(points)).repeat(WALKS_EACH)
+        wanted, found = np.zeros((len(points), len(is_asked)), np.int8), (ends >= 0) & is_asked[ends]
+        wanted[row[found], ends[found]] = 1
+        wanted[np.arange(len(points)), points] = -1
+        first, learned = (np.concatenate([F[points], F]) for F in self._of_kept())
+        said = np.zeros(len(SHARES))
+        weight = count_found(first, learned, wanted, np.ones(len(points)), SHARES, said)
+        return np.asarray((said - said[0]) / max(weight, 1))
+
+    def _distances_of_ends(self, is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The mean evidence for each α, less that of the first codes, if walks between points that are asked were
+        similar pairs."""
+        points = np.flatnonzero(is_asked)
+        starts = rng.choice(points, round(QUESTIONS * len(is_asked) / len(points)))
         ends = self._groups.walk(starts, rng)
         found = (ends >= 0) & is_asked[ends]
-        rows = self._damping.widened(self._groups.X[np.concatenate([starts[found], ends[found]])])
-        first, learned = projections(self._first, rows), self._damping.completed_projections(self._learning, rows)
-        asked, every = np.zeros_like(self._distances), np.ones(np.count_nonzero(found))
+        rows, every = np.concatenate([starts[found], ends[found]]), np.ones(np.count_nonzero(found))
+        first, learned = (F[rows] for F in self._of_kept())
+        asked = np.zeros_like(self._distances)
         count_distances(first, learned, SHARES, every > 0, every, HALF_LIFE, 1.0, asked)
         evidence = evidence_of(asked)
-        return bool(evidence[BETTER] > evidence[0])
+        return np.asarray((evidence - evidence[0]) / max(len(every), 1))
+
+    def _of_kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and learned projections of the points kept."""
+        X = self._damping.widened(self._groups.X[: self._groups.n_kept])
+        return projections(self._first, X), self._damping.completed_projections(self._learning, X)
 
     # ------------------------------------------------------------------ α
 
@@ -496,10 +574,11 @@ class BlendedPairHashing(SmoothPairHashing):
                 N_SEARCHED, keys, np.random.default_rng([self._seed, 5, self._n_chunks])
             )
             X = self._damping.widened(self._groups.X[rows])
+            wanted = np.where(labels[:, None] >= 0, labels[:, None] == of_kept, -1).astype(np.int8)
             weight = count_found(
                 np.concatenate([first, projections(self._first, X)]),
                 np.concatenate([learned, self._damping.completed_projections(self._learning, X)]),
-                np.concatenate([labels, of_kept]),
+                wanted,
                 weights,
                 SHARES,
                 found,
@@ -514,11 +593,16 @@ class BlendedPairHashing(SmoothPairHashing):
     def _weigh_shares(self) -> None:
         """α by all that was asked."""
         self._blend = blend_of(SHARES, self._distances, 1.0, self._caution, np.zeros(len(SHARES)))
-        if self._groups.decide_blend:
+        said = self._said if self._said is not None and self._stay_in_class else None
+        if said is not None or self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
-            bolder = BOLDER * min(self._n_learned / BOLD_AFTER, 1) * self._groups.has_neighbours
-            blend = blend_of(SHARES, self._distances, trust, 0.0, self._precision + bolder)
+            known = np.zeros(len(SHARES))
+            if said is not None:
+                known = AS_MANY * said
+            elif self._is_walking:
+                known = BOLDER * min(self._n_learned / BOLD_AFTER, 1)
+            blend = blend_of(SHARES, self._distances, trust, 0.0, self._precision + known)
             self._blend = min(blend, self._blend) if self._groups.cosines_tell else blend
 
     # ------------------------------------------------------------------ what codes show of it
@@ -562,9 +646,15 @@ class BlendedPairHashing(SmoothPairHashing):
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
             "observed": self._observed,
-            "walks": {"n": self._n_walked, "connect_at": self._connect_at, "nearness": self._nearness}
-            if self._has_walks
-            else None,
+            "walks": self._walks_state() if self._has_walks else None,
+        }
+
+    def _walks_state(self) -> State:
+        return {
+            "n": self._n_walked,
+            "connect_at": self._connect_at,
+            "nearness": self._nearness,
+            "said": self._said,
         }
 
     def _set_method_state(self, state: State) -> None:
@@ -590,6 +680,8 @@ class BlendedPairHashing(SmoothPairHashing):
         if walks is not None:
             self._n_walked, self._connect_at = whole(walks["n"], "n"), whole(walks["connect_at"], "connect_at")
             self._nearness = None if walks["nearness"] is None else real(walks["nearness"], "nearness", -1, 1)
+            said = walks.get("said")  # files from before walks told α have none
+            self._said = None if said is None else like(said, np.zeros(len(SHARES)), "said", -MOST, MOST)
         # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)

@@ -445,26 +445,27 @@ def count_distances(
 def count_found(
     first: np.ndarray,
     learned: np.ndarray,
-    labels: np.ndarray,
+    wanted: np.ndarray,
     weights: np.ndarray,
     shares: np.ndarray,
     found: np.ndarray,
 ) -> float:
-    """A search among points that belong to groups: how precise it is down to each point of the same group. The mean
-    logarithm, times its weight, is added to `found[share]`, for codes as in `count_distances`.
+    """Searches: how precise they are down to each point that is wanted. The mean logarithm, times its weight, is added
+    to `found[share]`, for codes as in `count_distances`.
 
     The first rows are points to search for, as many as there are weights, the others are those among which it is done.
-    Points without group, or whose group is not among these, or is alone there, ask nothing. Returns the sum of the
-    weights of those that did.
+    `wanted[point, other]` is 1 where the other should be found, 0 where not, and -1 where it is not among these. Where
+    all should be found, or none, nothing is asked. Returns the sum of the weights of those that did.
     """
     n, (m, r) = weights.shape[0], first.shape
     total = 0.0
     asks = np.empty(n, np.bool_)
     for t in range(n):
-        alike = 0
-        for u in range(n, m):
-            alike += labels[u] == labels[t]
-        asks[t] = labels[t] >= 0 and 0 < alike < m - n
+        n_wanted = n_others = 0
+        for u in range(m - n):
+            n_wanted += wanted[t, u] == 1
+            n_others += wanted[t, u] == 0
+        asks[t] = n_wanted > 0 and n_others > 0
         if asks[t]:
             total += weights[t]
     bits, counts = np.empty((m, (r + 63) // 64), np.uint64), np.empty((2, r + 1))
@@ -474,8 +475,9 @@ def count_found(
             if not asks[t]:
                 continue
             counts[:] = 0
-            for u in range(n, m):
-                counts[1 if labels[u] == labels[t] else 0, _difference(bits, t, u)] += 1
+            for u in range(m - n):
+                if wanted[t, u] >= 0:
+                    counts[wanted[t, u], _difference(bits, t, n + u)] += 1
             agree = differ = logs = 0.0  # points that are nearer; those as far count half
             for distance in range(r + 1):
                 agree += counts[1, distance] / 2

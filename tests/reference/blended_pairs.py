@@ -33,8 +33,8 @@ class ReferenceBlendedPairs:
         self.losses: list[float] = []
         self.new_searches: list[tuple[float, np.ndarray]] = []
         self.found, self.n_searches = np.zeros(len(SHARES)), 0.0
-        self.n_walked, self.by, self.hardly_worse = 0, 0.0, -0.03
-        self.walks_were_tried = False
+        self.n_walked, self.walks_were_tried = 0, False
+        self.should_walk: bool | None = None  # whatever walks say
         self.said: np.ndarray | None = None
 
     def learn(
@@ -53,10 +53,11 @@ class ReferenceBlendedPairs:
         """One chunk of points; fewer pairs than `chunk_size` count by their part. What groups say, with points of unit
         length: `told` are rows of A and B, as one array, a partner, and whether it is similar; `searches` are such
         rows, the points to find them among, and which of these are of the same group; `replays` are chunks of pairs
-        that are learned afterwards. `tried` are chunks of walks that are learned first, both ends of other walks, and
-        searches, if walks stay in their class: points with those to find them among, and which of these are ends of
-        walks from there. `walks` are those that are learned at the end, `asked` are such searches before that, and both
-        ends of walks, where they were asked."""
+        that are learned afterwards. `tried` are chunks of walks that are learned first, both ends of other walks,
+        searches, if walks stay in their class (points with those to find them among, and which of these are ends of
+        walks from there), and, if the trial failed, such searches and both ends of walks among all points. `walks` are
+        those that are learned at the end, `asked` are searches before that, and both ends of walks, where they were
+        asked."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X = np.vstack([A, B])
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
@@ -98,10 +99,9 @@ class ReferenceBlendedPairs:
         self.step(G, part)
         for pairs in replays:
             self.learn_kept(pairs, 0.2)
-        if asked:
-            said = self.searched(asked[0])
-            if self.said is not None or said[2] <= 0:
-                self.said = np.minimum(said, self.ends(asked[1]))
+        if asked and (self.said is not None or self.searched(asked[0])[2] < 0):
+            *_, searches, walked = asked
+            self.said = np.minimum(self.searched(searches), self.ends(walked))
         for pairs in walks:
             self.learn_walks(pairs)
 
@@ -120,17 +120,17 @@ class ReferenceBlendedPairs:
         search for them much less precisely."""
         before = self.W, self.M, self.v, self.t
         self.W, self.M, self.v = self.W.copy(), self.M.copy(), self.v.copy()
-        *lessons, walks, searches = tried
+        *lessons, walks, searches, every_search, every_walk = tried
         for pairs in lessons:
             self.learn_walks(pairs)
         self.walks_were_tried, said = True, self.ends(walks)
-        do_help = said[2] > self.by
+        do_help = said[2] > 0
         if searches:
             found = self.searched(searches)
-            do_help, said = do_help and found[2] > self.hardly_worse, np.minimum(said, found)
-        if not do_help:
+            do_help, said = do_help and found[2] > -0.03, np.minimum(said, found)
+        if not (do_help if self.should_walk is None else self.should_walk):
             self.W, self.M, self.v, self.t = before
-            self.said = said
+            self.said = np.minimum(said, np.minimum(self.searched(every_search), self.ends(every_walk)))
 
     @property
     def do_walks_help(self) -> bool:

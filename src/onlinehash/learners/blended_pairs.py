@@ -35,7 +35,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   that holds, points tell themselves: once, walks among most of those observed are learned, and walks among the others
   are the question. If codes find their ends no better than before, nothing is learned from walks.
 - *Small classes*: where nearly all that is near is similar, the beginning is good, and what marks say of near points
-  easily spoils the rest. But then walks hardly ever leave a class, and go on being asked. What they say decides α.
+  easily spoils the rest. But then walks hardly ever leave a class, and go on being asked. If they are not learned, what
+  they say of α counts.
 - *Near means similar*: where cosines alone tell which marks are similar, chains and walks lead away from what is
   similar. Then α is the more careful of what marks say and what searches say.
 """
@@ -104,18 +105,23 @@ WALKS, UNTIL_WALKS = 8, 2000
 FIRST_MARKS, FOR_FEW, NEARLY_ALL = 60, 2.0, 0.99
 
 #: To try walks: points that it takes, the share of them that is asked and not learned, pairs that are drawn to learn,
-#: walks that are asked, and which of `SHARES` must find the ends of these better than the first one, 0, by more than
-#: this.
-POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BETTER, BY = 1000, 0.25, 7000, 3000, 2, 0.0
+#: walks that are asked, and which of `SHARES` must find the ends of these better than the first one, 0.
+POINTS_TO_WALK, HELD_OUT, LESSONS, QUESTIONS, BETTER = 1000, 0.25, 7000, 3000, 2
 
 #: Where it does, so much is known of each α beforehand, as exponents, once so many marks have come: bold codes find
 #: more of a class, but before that the first results suffer.
 BOLDER, BOLD_AFTER = np.array([-2.0, -1.0, 0.0, 0.0]), 1000
 
-#: Walks stay in their class where so many of the marks as far apart as neighbours are similar. Then so many points are
-#: also searched for, with so many walks from each. When walks are tried, such searches may be worse by this, as points
-#: that were learned are in the way of those that were not. What walks say of α counts as so many of them.
-IN_CLASS, N_SEARCHING, WALKS_EACH, HARDLY_WORSE, AS_MANY = 0.9, 256, 24, -0.03, 60.0
+#: Walks stay in their class where so many of the marks as far apart as neighbours are similar; where walks are not
+#: learned, while so many are.
+IN_CLASS, STILL_IN_CLASS = 0.85, 0.75
+
+#: There, so many points are also searched for, with so many walks from each. When walks are tried, such searches may be
+#: worse by this, as points that were learned are in the way of those that were not.
+N_SEARCHING, WALKS_EACH, HARDLY_WORSE = 256, 24, -0.03
+
+#: What walks say of α, where they are not learned, counts as so many of them.
+AS_MANY = 60.0
 
 NO_ROWS, NO_PAIRS = np.empty(0, np.int64), np.empty(0, np.bool_)
 
@@ -167,10 +173,11 @@ class BlendedPairHashing(SmoothPairHashing):
     of either kind of mark, walks among 2,048 points are tried, and learned from if that helps to find the ends of other
     walks with α = 0.3. b is then (-2, -1, 0, 0) min(t / 1000, 1), with t marks.
 
-    Where nine in ten points as near are similar, these ends are also searched for among all, for each of 256 points,
-    and walks are learned as long as α = 0.3 finds them as precisely as α = 0 does. Where they are not, b is 60 times
-    what walks say of each α, less that of 0: the mean logarithm of that precision or the mean of what J would be of
-    walks, whichever is less. It is asked again after an eighth more marks, but at least 250.
+    Where 85 % of points as near are similar, these ends are also searched for among all, for each of 256 points. Walks
+    are learned as long as α = 0.3 finds them as precisely as α = 0 does; in the trial, hardly less precisely. Where
+    they are not, b is 60 times what walks say of each α: the mean logarithm of that precision, or the mean of what J
+    would be of walks. Each is less that of α = 0, and the smaller one counts, while 75 % of points as near are similar.
+    They are asked again after an eighth more marks, but at least 250.
 
     Parameters
     ----------
@@ -235,7 +242,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._groups = Groups(self._n_inputs, self.dtype_)
         self._nearness: float | None = None  # mean cosine of neighbours, found when it is asked for
         self._n_walked = self._connect_at = 0
-        self._said: np.ndarray | None = None  # of each α, by walks, where it does not help to learn these
+        self._walks_say: np.ndarray | None = None  # of each α, by walks, where it does not help to learn these
         self._weigh_shares()
 
     # ------------------------------------------------------------------ the beginning
@@ -343,7 +350,7 @@ class BlendedPairHashing(SmoothPairHashing):
         p = float(self._share[0])
         is_asked = self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0
         new = self._enter_groups(X, keys, similar, weights, p, is_asked) if self._has_groups else NO_ROWS
-        walks = self._walks()
+        may_walk = self._may_walk()
         is_told = self._groups.is_near and self._groups.is_trusted
         if is_told:
             rng = np.random.default_rng([self._seed, 4, self._n_chunks])
@@ -377,7 +384,7 @@ class BlendedPairHashing(SmoothPairHashing):
             for _ in range(REPLAYS):
                 pairs = self._groups.draw_pairs(round(n * min(1, UNTIL / self._n_learned)), rng)
                 self._learn_kept(*pairs, OF_REPLAYS)
-        if walks:
+        if may_walk:
             self._walk(n)
         return shown
 
@@ -416,8 +423,8 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ walks
 
-    def _walks(self) -> bool:
-        """Whether there is anything to walk for now. When there are enough marks, try to learn from walks."""
+    def _may_walk(self) -> bool:
+        """Whether there are points to walk among now. When there are enough marks, try to learn from walks."""
         groups = self._groups
         if self._n_learned > MANY_PAIRS:
             self._observed = None
@@ -432,18 +439,28 @@ class BlendedPairHashing(SmoothPairHashing):
             self._observed = None
         return groups.has_neighbours
 
-    @property
-    def _is_walking(self) -> bool:
-        """Whether walks are learned: they were tried, and help."""
-        return self._groups.has_neighbours and self._said is None
+    def _similar_neighbours(self) -> float:
+        """The share of similar ones among marks as far apart as neighbours; none, where that tells nothing."""
+        groups = self._groups
+        if self._nearness is None or not groups.is_near or groups.are_no_classes:
+            return 0.0
+        return groups.similar_at(self._nearness)
 
     def _is_near_similar(self) -> bool:
         """Whether points as near as neighbours surely are mostly similar."""
         groups = self._groups
-        if self._nearness is None or not groups.is_near or groups.are_no_classes:
-            return False
         least = NEARLY_ALL if groups.cosines_tell else 0.5 + FOR_FEW / np.sqrt(max(groups.n_counted, 1))
-        return bool(groups.similar_at(self._nearness) >= least)
+        return bool(self._similar_neighbours() >= least)
+
+    def _stay_in_class(self) -> bool:
+        """Whether nearly all points as near as neighbours are similar, so that also many steps lead to similar ones."""
+        least = IN_CLASS if self._walks_say is None else STILL_IN_CLASS
+        return self._is_near_similar() and self._similar_neighbours() >= least
+
+    @property
+    def _is_walking(self) -> bool:
+        """Whether walks are learned: they were tried, and help."""
+        return self._groups.has_neighbours and self._walks_say is None
 
     def _unit_rows(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points observed, as those of marks are, and their keys."""
@@ -451,17 +468,12 @@ class BlendedPairHashing(SmoothPairHashing):
         load_unit_rows(X, X[:0], self._pattern, rows, keys)
         return rows, keys
 
-    @property
-    def _stay_in_class(self) -> bool:
-        """Whether nearly all points as near as neighbours are similar, so that also many steps lead to similar ones."""
-        return self._is_near_similar() and self._groups.similar_at(self._nearness or 0.0) >= IN_CLASS
-
     def _walk(self, n: int) -> None:
         """Learn some walks after n marks, as long as that helps."""
         rng = np.random.default_rng([self._seed, 6, self._n_chunks])
-        if self._n_learned >= self._connect_at:
+        if self._n_learned >= self._connect_at and (self._is_walking or self._stay_in_class()):
             self._connect()
-            if self._stay_in_class:
+            if self._stay_in_class():
                 self._ask_walks(rng)
         if self._is_walking:
             walks = self._groups.draw_walks(round(WALKS * n * min(1, UNTIL_WALKS / self._n_learned)), rng)
@@ -488,9 +500,9 @@ class BlendedPairHashing(SmoothPairHashing):
         self._connect()
         before = self._learning.copy(), self._momentum.copy(), self._squares.copy(), self._n_whole
         does_help, said = self._do_walks_help()
-        if not does_help:
+        if not does_help:  # what can come of learning is said, and what did so far
             self._learning, self._momentum, self._squares, self._n_whole = before
-            self._said = said
+            self._walks_say = np.minimum(said, self._said_by_walks(np.random.default_rng([self._seed, 8])))
 
     def _do_walks_help(self) -> tuple[bool, np.ndarray]:
         """Learn walks among most of the points kept: do codes find the ends of walks among the others better now? Also
@@ -503,21 +515,25 @@ class BlendedPairHashing(SmoothPairHashing):
             is_lesson = ~is_asked[left] & ~is_asked[right]
             self._learn_walks(left[is_lesson], right[is_lesson], alike[is_lesson])
         said = self._distances_of_ends(is_asked, rng)
-        does_help = bool(said[BETTER] > BY)
-        if self._stay_in_class:
+        does_help = bool(said[BETTER] > 0)
+        if self._stay_in_class():
             found = self._search_for_ends(is_asked, rng)
             does_help &= bool(found[BETTER] > HARDLY_WORSE)
             said = np.minimum(said, found)
         return does_help, said
 
     def _ask_walks(self, rng: np.random.Generator) -> None:
-        """Do codes still find the ends of walks better for what was learned? If not, no more walks are learned. Where
-        none are, walks tell α: each by what is the worse of searches and distances."""
+        """Do codes still find the ends of walks as precisely for what was learned? If not, no more walks are learned,
+        and walks tell α."""
         every = np.ones(self._groups.n_kept, np.bool_)
-        found = self._search_for_ends(every, rng)
-        if self._said is not None or found[BETTER] <= 0:
-            self._said = np.minimum(found, self._distances_of_ends(every, rng))
+        if self._walks_say is not None or self._search_for_ends(every, rng)[BETTER] < 0:
+            self._walks_say = self._said_by_walks(rng)
             self._weigh_shares()
+
+    def _said_by_walks(self, rng: np.random.Generator) -> np.ndarray:
+        """What all walks say of each α, by searches or by distances, whichever is less."""
+        every = np.ones(self._groups.n_kept, np.bool_)
+        return np.asarray(np.minimum(self._search_for_ends(every, rng), self._distances_of_ends(every, rng)))
 
     def _search_for_ends(self, is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """How precise is a search among the points kept, for some of those asked, down to the ends of walks from there
@@ -593,7 +609,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _weigh_shares(self) -> None:
         """α by all that was asked."""
         self._blend = blend_of(SHARES, self._distances, 1.0, self._caution, np.zeros(len(SHARES)))
-        said = self._said if self._said is not None and self._stay_in_class else None
+        said = self._walks_say if self._walks_say is not None and self._stay_in_class() else None
         if said is not None or self._groups.decide_blend:
             most = MOST_NEAR / max(self._distances[0, 1].sum(), MOST_NEAR)
             trust = OF_NEAR * most * max(1 - self._n_searches / ENOUGH_SEARCHES, 0.0)
@@ -654,7 +670,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "n": self._n_walked,
             "connect_at": self._connect_at,
             "nearness": self._nearness,
-            "said": self._said,
+            "say": self._walks_say,
         }
 
     def _set_method_state(self, state: State) -> None:
@@ -680,8 +696,8 @@ class BlendedPairHashing(SmoothPairHashing):
         if walks is not None:
             self._n_walked, self._connect_at = whole(walks["n"], "n"), whole(walks["connect_at"], "connect_at")
             self._nearness = None if walks["nearness"] is None else real(walks["nearness"], "nearness", -1, 1)
-            said = walks.get("said")  # files from before walks told α have none
-            self._said = None if said is None else like(said, np.zeros(len(SHARES)), "said", -MOST, MOST)
+            say = walks.get("say")  # files from before walks told α have none
+            self._walks_say = None if say is None else like(say, np.zeros(len(SHARES)), "say", -MOST, MOST)
         # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
         # none had: caution comes back once more pairs that share no points have come than were learned before.
         n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)

@@ -645,6 +645,31 @@ def test_marks_on_results_do_not_spoil_a_good_beginning(mixed: bool) -> None:
             assert learner.score(Q, z) > first - 0.02
 
 
+def test_walks_are_not_learned_where_searches_get_worse_for_it() -> None:
+    """Eighty classes: ends of walks come nearer, but others come nearer yet."""
+    X, y = clusters(3000, 80, 0.55, seed=1)
+    said = []
+    learner = BlendedPairHashing(32, random_state=7).observe(X[:2000])
+    distances = learner._distances_of_ends
+    learner._distances_of_ends = lambda *asked: said.append(distances(*asked)) or said[-1]  # type: ignore[method-assign]
+    i, j = shown(learner, X, 100, np.random.default_rng(7))
+    learner.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
+    assert said[0][2] > 0.02
+    assert learner._groups.has_neighbours
+    assert not learner._is_walking
+
+
+def test_walks_tell_the_blend_also_while_marks_may_not_be_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = clusters(3000, 80, 0.55, seed=1)
+    learner = taught(X, lambda i, j: y[i] == y[j], 1, 2)
+    monkeypatch.setattr(Groups, "decide_blend", False)
+    learner._weigh_shares()
+    assert learner.blend_ < 0.1
+    learner._walks_say = None
+    learner._weigh_shares()
+    assert learner.blend_ > 0.2
+
+
 @pytest.mark.parametrize("seed", [1, 3])
 def test_walks_that_leave_their_class_are_not_learned(seed: int) -> None:
     """Ten classes that overlap: points as near as neighbours are mostly similar, but the ends of walks are not."""

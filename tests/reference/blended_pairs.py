@@ -100,7 +100,7 @@ class ReferenceBlendedPairs:
         for pairs in replays:
             self.learn_kept(pairs, 0.2)
         if asked and (self.said is not None or self.searched(asked[0])[2] < 0):
-            *_, searches, walked = asked
+            searches, walked = asked
             self.said = np.minimum(self.searched(searches), self.ends(walked))
         for pairs in walks:
             self.learn_walks(pairs)

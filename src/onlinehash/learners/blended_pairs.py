@@ -502,7 +502,9 @@ class BlendedPairHashing(SmoothPairHashing):
         does_help, said = self._do_walks_help()
         if not does_help:  # what can come of learning is said, and what did so far
             self._learning, self._momentum, self._squares, self._n_whole = before
-            self._walks_say = np.minimum(said, self._said_by_walks(np.random.default_rng([self._seed, 8])))
+            every, rng = np.ones(self._groups.n_kept, np.bool_), np.random.default_rng([self._seed, 8])
+            so_far = np.minimum(self._search_for_ends(every, rng), self._distances_of_ends(every, rng))
+            self._walks_say = np.minimum(said, so_far)
 
     def _do_walks_help(self) -> tuple[bool, np.ndarray]:
         """Learn walks among most of the points kept: do codes find the ends of walks among the others better now? Also
@@ -523,17 +525,13 @@ class BlendedPairHashing(SmoothPairHashing):
         return does_help, said
 
     def _ask_walks(self, rng: np.random.Generator) -> None:
-        """Do codes still find the ends of walks as precisely for what was learned? If not, no more walks are learned,
-        and walks tell α."""
+        """Do codes still find the ends of walks as precisely for what was learned? If not, no more walks are learned.
+        Where none are, walks tell α, by searches or by distances, whichever is less."""
         every = np.ones(self._groups.n_kept, np.bool_)
-        if self._walks_say is not None or self._search_for_ends(every, rng)[BETTER] < 0:
-            self._walks_say = self._said_by_walks(rng)
+        found = self._search_for_ends(every, rng)
+        if self._walks_say is not None or found[BETTER] < 0:
+            self._walks_say = np.minimum(found, self._distances_of_ends(every, rng))
             self._weigh_shares()
-
-    def _said_by_walks(self, rng: np.random.Generator) -> np.ndarray:
-        """What all walks say of each α, by searches or by distances, whichever is less."""
-        every = np.ones(self._groups.n_kept, np.bool_)
-        return np.asarray(np.minimum(self._search_for_ends(every, rng), self._distances_of_ends(every, rng)))
 
     def _search_for_ends(self, is_asked: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """How precise is a search among the points kept, for some of those asked, down to the ends of walks from there

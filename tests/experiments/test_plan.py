@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from onlinehash import datasets
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import plan as planning
 from onlinehash.experiments import toml
 from onlinehash.experiments.roles import NamedSet, roles
+from onlinehash.experiments.sources import find_sets
+from onlinehash.experiments.split_data import SplitData, as_conditions
 from onlinehash.learners import registry
 
 PAPER = {
@@ -40,6 +43,14 @@ def test_every_plan_can_be_read_and_asks_for_runs(name):
         learner = one.learner()
         assert learner.n_bits == one.n_bits
     assert settings(plan.made_quick(), role)
+
+
+def test_a_first_look_at_any_plan_fits_the_digits():
+    plans = [planning.read_plan(name).made_quick() for name in toml.names()]
+    digits, asked = datasets.load("digits"), [cell for plan in plans for cell in planning.cells(plan, find_sets([]))]
+    for truth, split, vectors, neighbours, inputs in {as_conditions(cell.setting.conditions) for cell in asked}:
+        data = SplitData(digits, truth, split, None, vectors, neighbours, inputs)
+        assert data.rows.shape[1] == (inputs or 64)
 
 
 def test_every_file_is_in_the_contents_once():

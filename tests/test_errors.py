@@ -68,9 +68,19 @@ def test_not_fitted_is_scikit_learns_too() -> None:
 def test_messages_print_as_they_are() -> None:
     assert str(errors.UnknownMethod("expected a method, got 'X'.")) == "expected a method, got 'X'."
     message = str(errors.MissingExtra("reading parquet files", "pyarrow", "parquet"))
-    assert (
-        message == "reading parquet files needs pyarrow, which is not installed; run: pip install 'onlinehash[parquet]'"
+    assert message == (
+        "reading parquet files needs pyarrow, which is not installed; run in your clone of onlinehash: "
+        "pip install '.[parquet]'"
     )
+
+
+def test_installation_is_always_from_a_clone() -> None:
+    """No index of packages has ours, and whoever takes the name there would be installed in its place."""
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", root / "CHANGELOG.md", *(root / "docs").rglob("*.md")]
+    files = [*pages, *(root / "src").rglob("*.py")]
+    by_name = re.compile(r"pip install ['\"]?onlinehash|['\"]onlinehash\[")
+    assert [file.relative_to(root) for file in files if by_name.search(file.read_text("utf-8"))] == []
 
 
 def test_an_error_is_made_of_its_parts_and_keeps_them() -> None:

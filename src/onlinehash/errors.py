@@ -283,14 +283,18 @@ class MissingExtra(OnlineHashError, ImportError):
     --------
     >>> from onlinehash import errors
     >>> print(errors.MissingExtra("the service", "granian", "serve"))
-    the service needs granian, which is not installed; run: pip install 'onlinehash[serve]'
+    the service needs granian, which is not installed; run in your clone of onlinehash: pip install '.[serve]'
     """
 
     exit_code = 5
     http_status = 501
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed; run: pip install 'onlinehash[{extra}]'")
+        # From a clone: no index of packages has onlinehash, and what somebody else puts there would be installed.
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed; run in your clone of onlinehash: "
+            f"pip install '.[{extra}]'"
+        )
 
 
 class RefreshCancelled(OnlineHashError):

@@ -247,7 +247,7 @@ def test_what_fails_once_is_done_again_and_what_fails_always_is_told(tmp_path: P
 
 def test_errors_that_cannot_be_pickled_come_back_as_sentences() -> None:
     failure = attempt(MissingExtra("reading", "zarr", "zarr"), raise_it)
-    assert "pip install 'onlinehash[zarr]'" in failure.message
+    assert "pip install '.[zarr]'" in failure.message
     assert attempt(InvalidInput("no."), raise_it).is_final
 
 

@@ -148,5 +148,5 @@ def test_hdf5_that_would_fill_the_memory_is_refused(tmp_path, options):
 def test_without_h5py_the_message_names_the_extra(tmp_path, monkeypatch):
     write_ann(tmp_path / "a.hdf5")
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(MissingExtra, match=r"reading HDF5 needs h5py.*pip install 'onlinehash\[hdf5\]'"):
+    with pytest.raises(MissingExtra, match=r"reading HDF5 needs h5py.*pip install '\.\[hdf5\]'"):
         datasets.load(tmp_path / "a.hdf5")

@@ -351,7 +351,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, modu
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(errors.MissingExtra, match=r"pip install 'onlinehash\[milvus\]'"):
+    with pytest.raises(errors.MissingExtra, match=r"pip install '\.\[milvus\]'"):
         MilvusIndex.open(str(tmp_path / "items.db"))
 
 

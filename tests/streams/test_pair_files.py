@@ -370,7 +370,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
 def test_without_pyarrow_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet(tmp_path / "p.parquet", weight=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"reading parquet needs pyarrow.*pip install 'onlinehash\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"reading parquet needs pyarrow.*pip install '\.\[parquet\]'"):
         list(streams.read(tmp_path / "p.parquet"))
 
 

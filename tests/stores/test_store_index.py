@@ -564,6 +564,46 @@ def test_what_was_given_up_can_be_begun_again(is_atomic: bool) -> None:
         assert law(other)
 
 
+def of_another_processor(index: StoreIndex, monkeypatch: Any) -> None:
+    """Let the learner's last digits be others here, so much that it shows in codes."""
+    snapshot = index.learner.snapshot
+
+    def rounded() -> Any:
+        return replace(snapshot(), weights=np.round(snapshot().weights, 1))
+
+    monkeypatch.setattr(index.learner, "snapshot", rounded)
+
+
+@BOTH
+def test_whoever_takes_up_a_refresh_encodes_with_its_encoder(is_atomic: bool, monkeypatch: Any) -> None:
+    tables = left_halfway(is_atomic)
+    with open_index(tables, is_atomic) as index, open_index(tables, is_atomic) as other:
+        wanted = plain(index.newest)
+        of_another_processor(other, monkeypatch)
+        assert plain(other.newest) != wanted
+        other.refresh()
+        assert other.serial == index.serial == 3
+        assert plain(index.encoder) == plain(other.encoder) == wanted
+        assert law(index)
+        assert law(other)
+
+
+@BOTH
+def test_a_refresh_that_another_process_begins_again_has_that_ones_encoder(is_atomic: bool, monkeypatch: Any) -> None:
+    tables = filled(20)
+    with open_index(tables, is_atomic) as index, open_index(tables, is_atomic) as other:
+        of_another_processor(other, monkeypatch)
+        fail_at(index, 7)
+        with pytest.raises(Failure):
+            index.refresh()
+        other.cancel()
+        other.refresh()
+        assert other.serial == index.serial == 3
+        assert plain(index.encoder) == plain(other.encoder) == plain(other.newest)
+        assert law(index)
+        assert law(other)
+
+
 def test_a_paused_index_finishes_the_refresh_that_was_asked_for() -> None:
     tables = filled(20)
     index = open_index(tables)

@@ -679,7 +679,7 @@ class StoreIndex(LearnerIndex):
             self._refresher.begin_if_due(self, self._begin)
         elif self._is_left(pending):
             try:
-                (encoder,) = self._reader.encoders([pending.to])
+                encoder = self._reader.encoder_to_come(pending.to)
             except Gone:
                 return  # given up by another process just now
             version = Version(pending.to.serial, pending.to.n_pairs, encoder)
@@ -742,7 +742,7 @@ class StoreIndex(LearnerIndex):
         if pending is None:
             return True
         with suppress(Gone):  # it was replaced meanwhile
-            (encoder,) = self._reader.encoders([pending.to])
+            encoder = self._reader.encoder_to_come(pending.to)
             recoder = Recoder(self._reader, moment, Version(pending.to.serial, pending.to.n_pairs, encoder))
             return self._work_on(recoder, moment.state, Task(), stop) is not None
         return True
@@ -759,8 +759,9 @@ class StoreIndex(LearnerIndex):
     def _take_up(self, task: Task, worker: str) -> tuple[Recoder | None, State]:
         """Begin or join a refresh; who begins it writes the first part at once, which may be all there is."""
         with self._lock, self._one_change() as draft:
-            version = task.version or newest_version(self)  # only now nobody else can teach the learner
-            if not recode.take_up(draft, self._reader, task, version, worker, self.batch_rows):
+            wanted = task.version or newest_version(self)  # only now nobody else can teach the learner
+            version = recode.take_up(draft, self._reader, task, wanted, worker, self.batch_rows)
+            if version is None:
                 return None, draft.before.state
             recoder, pending = Recoder(self._reader, draft.before, version), draft.state.pending
             assert pending is not None

@@ -148,10 +148,14 @@ class Reader:
                 self._hold(one.blob, encoder)
             return found
 
-    def hold(self, kept: Kept, encoder: Encoder) -> None:
-        """Keep an encoder in memory under its name."""
-        with self._encoders_lock:
-            self._hold(kept.blob, encoder)
+    def encoder_to_come(self, kept: Kept) -> Encoder:
+        """That of a refresh that is under way.
+
+        It is not held: such a refresh may be given up, and begun again by another process, whose encoder has the same
+        name, but last digits of its own.
+        """
+        (blob,) = self.contents([kept.blob])
+        return self._encoder_of(blob, kept.blob)
 
     def _encoder_of(self, blob: bytes, name: str) -> Encoder:
         name = f"{name} in {self.backend.address}"

@@ -42,27 +42,27 @@ class Task(NamedTuple):
         return not (self.pause or self.by_policy or self.resumed)
 
 
-def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str, size: int) -> bool:
+def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str, size: int) -> Version | None:
     """Begin a refresh to a version, or join one to the same version. Who returns to an older one cancels any other.
 
-    Returns whether this worker is to work on it; if not, another one is under way.
+    Returns what this worker is to encode with: in a refresh that it joins, the encoder that is stored, as the learner
+    of another process may differ from its own in the last digits. None if another refresh is under way.
     """
     pending, state = draft.state.pending, draft.state
     kept, encoder = kept_as(version), version.encoder
     if pending is not None and pending.to == kept and not task.by_policy:
         who = worker if task.resumed else pending.worker
         draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=who))
-        return True
+        return version._replace(encoder=reader.encoder_to_come(kept))
     if task.resumed or (pending is not None and not task.pause):
-        return False  # another process was faster
+        return None  # another process was faster
     if pending is not None:
         draft.change.rewind(draft.before.epoch)
         draft.state = replace(state, litter=(*state.litter, *_unused(draft)))
     if kept not in state.versions:
         draft.put_blob(kept.blob, read_back(encoder))
-    reader.hold(kept, encoder)
     draft.state = replace(draft.state, pending=Pending(kept, task.pause, worker, state.n, size))
-    return True
+    return version
 
 
 def kept_as(version: Version) -> Kept:

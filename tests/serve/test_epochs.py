@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from onlinehash import refresh
+from onlinehash import LiveIndex, refresh
+from onlinehash.live import storage
 from onlinehash.serve import epoch_watch, epochs
 from onlinehash.serve.errors import Behind
 from onlinehash.serve.service import Service
@@ -61,4 +63,25 @@ def test_each_is_released_once_its_epoch_is_here() -> None:
 
     asyncio.run(asyncio.wait_for(main(), SECONDS))
     assert sorted(released) == released
+    service.close()
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["waited", "background"])
+def test_a_writer_has_what_its_readers_saw_after_a_large_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool
+) -> None:
+    """A large refresh writes its codes in transactions of their own, before and after the one that counts."""
+    monkeypatch.setattr(storage, "PART_BYTES", 4)
+    index = small_index(tmp_path / "items", refresh=refresh.by_hand())
+    service = Service(index, limits=Limits(follow_wait_s=0.0))
+    with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+        for turn in range(2):
+            index.learn_pairs(rows(20, turn), rows(20, turn + 9), [i % 2 == 0 for i in range(20)])
+            n_refreshes = index.refreshes
+            job = index.refresh(wait=wait)
+            assert job is None or job.wait()
+            assert index.refreshes == n_refreshes + 1
+            assert reader.reload()
+            asyncio.run(epochs.wait_for_epoch(asking_for(reader.epoch), service))
+            assert index.epoch == reader.epoch
     service.close()

@@ -722,8 +722,10 @@ class LiveIndex(LearnerIndex):
         with self._lock:
             if stop() or table is not self._table or self._storage is None or self._closed:
                 return False
-            with uninterrupted(), self._storage.store.transaction():
-                write()
+            with uninterrupted():
+                with self._storage.store.transaction():
+                    write()
+                self._count_epoch()  # readers count every transaction, whatever is in it
         return True
 
     def _publish(

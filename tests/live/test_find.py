@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -345,6 +347,59 @@ def test_the_first_search_needs_no_rows_that_are_not_committed_yet(tmp_path, mon
                 may_go_on.set()
                 adding.join()
         assert len(index) == 900
+
+
+def in_a_group(index):
+    with index.group_commit():
+        index.add([900], rows(1, 7), [{"n": 900}])
+        index.update([0], rows(1, 8), [{"n": -1}])
+        index.remove([1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        in_a_group,
+        lambda index: index.add([900], rows(1, 7)),
+        lambda index: index.update([0], rows(1, 8), [{"n": -1}]),
+        lambda index: index.remove([0]),
+    ],
+    ids=["group", "add", "update", "remove"],
+)
+def test_it_does_not_wait_for_a_change_to_be_on_the_disk(change, tmp_path, monkeypatch):
+    connect, is_held_up = sqlite3.connect, threading.Event()
+    is_committing, may_go_on = threading.Event(), threading.Event()
+
+    def hold_up(statement):
+        if is_held_up.is_set() and statement.strip().upper().startswith("COMMIT"):
+            is_committing.set()
+            assert may_go_on.wait(60)
+
+    def connected(*args, **options):
+        connection = connect(*args, **options)
+        connection.set_trace_callback(hold_up)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    with (
+        LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index,
+        ThreadPoolExecutor() as pool,
+    ):
+        index.add(range(300), clustered(300), [{"n": i} for i in range(300)])
+        query = clustered(1)[0]
+        is_held_up.set()
+        changed = pool.submit(change, index)
+        try:
+            assert is_committing.wait(60)
+            for where in (None, {"n": {"<": 200}}):
+                found = pool.submit(index.find, query, 5, where, payloads=True).result(timeout=60)
+                assert found.ids[0] == 0  # as it was before the change
+                assert found.payloads[0] == {"n": 0}
+            assert not changed.done()
+        finally:
+            may_go_on.set()
+        changed.result(timeout=60)
+        assert len(index.find(query, 5).ids) == 5
 
 
 def test_a_reader_needs_only_the_items_it_compares(tmp_path, monkeypatch):

@@ -126,12 +126,15 @@ class LiveIndex(LearnerIndex):
     100 [7]
     """
 
-    # Two locks, always taken in this order:
+    # Three locks, always taken in this order:
     #   _lock   changes, learning, and the end of a refresh, one at a time. A refresh computes without it. Whoever waits
     #           for a background refresh must not hold it, as the refresh needs it to finish (see `Refresher.alone`).
-    #   _gate   held for moments, while a change is published: taken by those who read more than the published index of
-    #           codes (payloads, vectors, positions). Searches without a filter take no lock at all: `_table.view` is
-    #           replaced by one assignment and never changed.
+    #   _gate   held while a change is committed and published: taken by those who read from the disk what has to belong
+    #           to what is in memory (`get`, `vectors`). They wait for the disk, so `find` must not take it.
+    #   _table.view_lock
+    #           held for moments, while a change is published: taken by those who read more in memory than the published
+    #           index of codes (payloads, cached vectors). Searches without a filter take no lock at all: `_table.view`
+    #           is replaced by one assignment and never changed.
     # The locks of `Payloads` and of the store are taken inside these, and nothing else is taken inside them.
     #
     # What the index consists of. A failed change is undone by reading all of it from the disk again (`_recover`), so
@@ -406,14 +409,16 @@ class LiveIndex(LearnerIndex):
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         self._check_unchanged(ids)
-        with self._gate:
-            index, payloads = self._table.view.items.ids, self._table.payloads
-            texts = [payloads.text(int(index.find([id])[0])) if id in self._table.view else None for id in ids]
+        table = self._table
+        with table.view_lock:
+            index, payloads = table.view.items.ids, table.payloads
+            texts = [payloads.text(int(index.find([id])[0])) if id in table.view else None for id in ids]
         return [payload_of(text) for text in texts]
 
     def __contains__(self, id: object) -> bool:
-        with self._gate:
-            return id in self._table.view
+        table = self._table
+        with table.view_lock:
+            return id in table.view
 
     def __len__(self) -> int:
         return len(self._table.view)
@@ -441,8 +446,9 @@ class LiveIndex(LearnerIndex):
         self._before_reading()
         if self.encoder is None:
             raise no_codes(self._learner)
-        with self._gate:
-            return self._table.view.codes
+        table = self._table
+        with table.view_lock:
+            return table.view.codes
 
     @property
     def view(self) -> Index:

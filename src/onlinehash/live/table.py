@@ -92,6 +92,7 @@ class ItemTable:
     ) -> None:
         self._kind = kind
         self.payloads, self.gate, self.view = payloads, gate, self._with_tables(view)
+        self.view_lock = threading.RLock()  # inside the gate, which is held while the disk is at work, and this is not
         self._precision, self.generation = precision, 0
         self.keep_vectors_in(vectors)
         self.margins: Margins | None = None
@@ -124,7 +125,7 @@ class ItemTable:
 
     def _with_columns(self, filter: filters.Filter) -> tuple[Index, Columns] | None:
         """The published index and the columns that belong to it, if all are there."""
-        with self.gate:
+        with self.view_lock:
             columns = self.payloads.columns(filter)
             return None if columns is None else (self.view, columns)
 
@@ -147,7 +148,7 @@ class ItemTable:
 
         Raises `Moved` if positions have been renumbered since this generation.
         """
-        with self.gate:
+        with self.view_lock:
             self._check(generation)
             if self._cache is None:
                 return self.vectors.take(positions)
@@ -161,7 +162,7 @@ class ItemTable:
             chosen = np.random.default_rng(n_changes).choice(n, min(n, SAMPLED), replace=False)
             with suppress(InvalidInput):  # a writer has changed some of them
                 sample = self._read(np.sort(chosen), generation)
-        with self.gate:
+        with self.view_lock:
             self._check(generation)
             if not self._cache.has_begun:
                 self._cache.begin(sample)
@@ -179,7 +180,7 @@ class ItemTable:
 
         None if some of these must be read before.
         """
-        with self.gate:
+        with self.view_lock:
             self._check(generation)
             if self._cache is not None:
                 return self._cache.compared(positions, direction)
@@ -275,7 +276,7 @@ class ItemTable:
 
         Once a quarter of the positions is dead, all are renumbered.
         """
-        with self.gate:
+        with self.gate, self.view_lock:
             fork = self.view.fork()
             if added is not None:
                 self._add(fork, added)
@@ -344,7 +345,7 @@ class ItemTable:
 
     def follow(self, store: Store, found: Difference, recoded: Index | None) -> None:
         """Take over what another process changed in the store, in one step; after a refresh, with other codes."""
-        with self.gate:
+        with self.gate, self.view_lock:
             changed, added = store.positions(found.changed.numbers), found.added
             fork = (self.view if recoded is None else recoded).fork()  # an index without items is false
             if len(found.removed):
@@ -368,7 +369,7 @@ class ItemTable:
 
     def heal(self) -> None:
         """In memory, undo a change that failed halfway; the published index is unchanged."""
-        with self.gate:
+        with self.gate, self.view_lock:
             items = self.view.items
             alive = np.zeros(items.n_positions, np.bool_)
             alive[items.positions()] = True
@@ -398,5 +399,5 @@ class ItemTable:
 
     def publish(self, view: Index, margins: Margins | None) -> None:
         """Replace the codes by those of another encoder."""
-        with self.gate:
+        with self.gate, self.view_lock:
             self.view, self.margins = view, margins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,19 @@ import numpy as np
 import pandas
 import pytest
 
-from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, embed, load, refresh, save
+from onlinehash import (
+    Codes,
+    FlatIndex,
+    Hits,
+    LiveIndex,
+    MultiModelOnlineHashing,
+    OnlineHashing,
+    RbfAnchors,
+    embed,
+    load,
+    refresh,
+    save,
+)
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.live.storage import Storage
 from tests.cli.running import Data, done, refused
@@ -178,6 +191,31 @@ def test_search(tmp_path: Path, path: Path, models: dict[str, int]) -> None:
     assert [done("search", path, file).out.split()[2] for file in (queries, codes)] == ["distance", "hamming"]
     assert "found by find" in done("search", path, queries, "-k", 3, "-o", target).out
     assert len(target.read_text().splitlines()) == 1 + 5 * 3
+
+
+def test_search_among_some_items(tmp_path: Path, path: Path) -> None:
+    queries, codes, where = tmp_path / "q.npy", tmp_path / "c.oh", {"price": {"<": 50}}
+    np.save(queries, DATA.X[:5])
+    with LiveIndex(OnlineHashing(12, random_state=0), path=path) as index:
+        index.add(None, DATA.X, [{"price": k} for k in range(80)])
+        found, by_codes = plain(index.find(DATA.X[:5], 60, where)), plain(index.search(DATA.X[:5], 60, where))
+        near = plain(index.within(DATA.X[:5], 2, where))
+        save(index.encoder.encode(DATA.X[:5]), codes)
+    asked = ["--where", json.dumps(where)]
+    assert [ids for ids, _ in answers(path, queries, "-k", 60, *asked)] == [ids for ids, _ in found]
+    assert answers(path, queries, "-k", 60, "--codes", *asked) == by_codes
+    assert answers(path, codes, "-k", 60, *asked) == by_codes
+    assert answers(path, queries, "--radius", 2, *asked) == near
+    for wrong, said in [
+        ("price < 50", "a JSON object such as"),
+        ('["price"]', "a JSON object such as"),
+        ('{"price": {"<<": 50}}', "'<='"),
+    ]:
+        code, message = refused("search", path, queries, "--where", wrong)
+        assert (code, said in message) == (2, True), message
+    save(FlatIndex(Codes.from_bits(np.zeros((2, 12), np.bool_))), tmp_path / "i.oh")
+    code, message = refused("search", tmp_path / "i.oh", codes, *asked)
+    assert (code, "--where needs the folder of a live index" in message) == (2, True), message
 
 
 def test_search_where_the_policy_is_not_stored(tmp_path: Path, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import date
 from pathlib import Path
@@ -268,3 +269,51 @@ def test_a_csv_as_spreadsheets_write_it(tmp_path: Path, sign: str) -> None:
         assert index.get("A-1").payload == {"text": text.replace('""', '"'), "price": "1,5"}
     (tmp_path / "western.csv").write_bytes("id,text\n1,Größe\n".encode("cp1252"))
     assert "not UTF-8" in refused("load", tmp_path / "western.csv", tmp_path / "other")[1]
+
+
+#: Columns of a csv, and what payloads hold of them.
+CELLS: dict[str, tuple[list[str], list[Any]]] = {
+    "price": (["49.90", "60", "", "-1.5e1", "0"], [49.9, 60, None, -15.0, 0]),
+    "year": (["1999", " 2001 ", "2020", "  ", "3"], [1999, 2001, 2020, None, 3]),
+    "zip": (["10115", "01067", "20095", "", "80331"], ["10115", "01067", "20095", None, "80331"]),
+    "phone": (["301", "302", "303", "304", "+49 30"], ["301", "302", "303", "304", "+49 30"]),
+    "part": (["1e5", "1e6", "1e7", "1e8", "1e5x"], ["1e5", "1e6", "1e7", "1e8", "1e5x"]),
+    "order": ([str(2**53 + k) for k in range(5)], [str(2**53 + k) for k in range(5)]),
+    "width": (["1,5", "2,5", "3", "4", "5"], ["1,5", "2,5", "3", "4", "5"]),
+    "share": (["0.1", "nan", "inf", "1e999", ".5"], ["0.1", "nan", "inf", "1e999", ".5"]),
+    "one": (["1", "2", "3", "4", "none"], ["1", "2", "3", "4", "none"]),
+}
+
+
+@pytest.mark.parametrize("source", ["file", "pipe", "standard input"])
+def test_numbers_of_a_csv_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.setattr(load, "BLOCK_ROWS", 2)  # what is in the last row counts in the first ones
+    written = {"id": list("vwxyz"), "text": ["7", "8", "9", "10", "11"]} | {name: CELLS[name][0] for name in CELLS}
+    content = write(tmp_path / "items.csv", written).read_text()
+    if source == "file":
+        done("load", tmp_path / "items.csv", tmp_path / "items")
+    elif source == "pipe":
+        reading, writing = os.pipe()
+        with open(reading), open(writing, "w") as pipe:
+            pipe.write(content)
+            pipe.close()
+            done("load", f"/dev/fd/{reading}", tmp_path / "items", "--format", "csv")
+    else:
+        done("load", "-", tmp_path / "items", "--format", "csv", stdin=content)
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        for row, id in enumerate(written["id"]):
+            expected = {name: CELLS[name][1][row] for name in CELLS if CELLS[name][1][row] is not None}
+            payload = index.get(id).payload
+            assert payload == {"text": written["text"][row]} | expected
+            assert payload is not None
+            assert [type(payload[name]) for name in expected] == [type(value) for value in expected.values()]
+    for how in ([], ["--codes"]):
+        cheap = done("search", tmp_path / "items", "--text", "8", "--where", '{"price": {"<": 50}}', *how, "--json")
+        assert sorted(cheap.document["ids"]) == ["v", "y", "z"]
+
+
+def test_a_row_that_is_left_out_does_not_make_texts_of_numbers(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("id,text,price\n1,one,5\n2,two,much,too much\n3,three,7.5\n")
+    assert onlinehash("load", tmp_path / "items.csv", tmp_path / "items", "--skip-bad").code == 0
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert [payload["price"] for payload in index.payloads_of([1, 3])] == [5, 7.5]

@@ -300,6 +300,14 @@ def search(
     radius: Annotated[
         int | None, typer.Option(min=0, help="Find all items within this distance instead.", show_default=False)
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help='In a live index: find only items whose payloads match, such as \'{"price": {"<": 50}}\'.',
+            show_default=False,
+        ),
+    ] = None,
     codes: Annotated[
         bool, typer.Option("--codes", help="Search a live index by its codes alone, not by find.")
     ] = False,
@@ -312,8 +320,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the nearest items of an index."""
-    from onlinehash.cli import search
+    from onlinehash.cli import parameters, search
 
+    conditions = parameters.parse_where(where)
     if text is not None:
         if queries is not None or radius is not None or output != "-" or format is not None or device != "cpu":
             raise InvalidInput(
@@ -321,13 +330,14 @@ def search(
             )
         from onlinehash.cli import search_text
 
-        search_text.search_text(index, schema, text, search.NEIGHBOURS if k is None else k, codes, embed, as_json)
+        n = search.NEIGHBOURS if k is None else k
+        search_text.search_text(index, schema, text, n, conditions, codes, embed, as_json)
         return
     if queries is None:
         raise InvalidInput("search needs a file of vectors or codes, or --text TEXT.")
     if embed is not None or schema is not None:
         raise InvalidInput("--embed and --schema need --text TEXT.")
-    search.search(index, queries, k, radius, codes, jobs, device, output, format, as_json)
+    search.search(index, queries, k, radius, conditions, codes, jobs, device, output, format, as_json)
 
 
 @app.command()

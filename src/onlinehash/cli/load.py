@@ -49,7 +49,7 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     read = ItemReader(options.id, options.text, options.vector, options.text_ids or None)
     refused = list[InvalidInput]()
     bad_row = refused.append if options.skip_bad else None
-    tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row)
+    tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row, find_numbers=True)
     begin = next(tables, None)
     if begin is None:
         raise InvalidInput(f"{options.file} has no items.")

@@ -174,6 +174,19 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     return settings
 
 
+def parse_where(text: str | None) -> dict[str, Any] | None:
+    """The filter of --where, whose conditions the index checks."""
+    if text is None:
+        return None
+    try:
+        where = json.loads(text)
+    except (ValueError, RecursionError):
+        where = None
+    if not isinstance(where, dict):
+        raise InvalidInput(expected='a JSON object such as \'{"price": {"<": 50}}\' for --where', got=repr(text[:60]))
+    return where
+
+
 def parse_features(text: str) -> RbfAnchors:
     """`rbf`, `rbf:300`, `rbf:300,width=1.0,normalize=true,linear=true`."""
     kind, _, rest = text.partition(":")

@@ -20,6 +20,7 @@ from onlinehash.cli import inputs, output
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
+from onlinehash.index.api import Where
 from onlinehash.index.base import Index
 from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.hits import Hits
@@ -39,6 +40,7 @@ def search(
     queries: str,
     k: int | None,
     radius: int | None,
+    where: Where | None,
     by_codes: bool,
     jobs: int,
     device: str,
@@ -55,7 +57,9 @@ def search(
         _check_ending(target)
         check_target(target, (path, queries))
     with opened(path, jobs, device) as index:
-        answers = _answers(index, queries, format, k, radius, by_codes)
+        if where is not None and not isinstance(index, LiveIndex):
+            raise InvalidInput(f"--where needs the folder of a live index; the items of {path} have no payloads.")
+        answers = _answers(index, queries, format, k, radius, where, by_codes)
         if target != "-":
             _write_file(answers, target, as_json)
         elif as_json:
@@ -92,7 +96,13 @@ HAMMING: RankedBy = {"metric": "hamming"}
 
 
 def _answers(
-    index: Index | LiveIndex, queries: str, format: str | None, k: int | None, radius: int | None, by_codes: bool
+    index: Index | LiveIndex,
+    queries: str,
+    format: str | None,
+    k: int | None,
+    radius: int | None,
+    where: Where | None,
+    by_codes: bool,
 ) -> Iterator[tuple[Hits, RankedBy]]:
     """The hits of each query, found block by block."""
     width = inputs.Width(index.n_bits, index.n_models)
@@ -102,26 +112,29 @@ def _answers(
             for start in range(0, len(block.codes), BLOCK_ROWS):
                 some = slice(start, start + BLOCK_ROWS)
                 if isinstance(index, LiveIndex) and block.vectors is not None and radius is None and not by_codes:
-                    yield from _find(index, block.vectors[some], k)
+                    yield from _find(index, block.vectors[some], k, where)
                 else:
-                    yield from ((hits, HAMMING) for hits in _search(index, block.codes[some], k, radius))
+                    yield from ((hits, HAMMING) for hits in _search(index, block.codes[some], k, radius, where))
                 done = min(start + BLOCK_ROWS, len(block.codes))
                 n += done - start
                 read = done / len(block.codes)  # only a file that is one block has more than one round
                 show_progress(None if block.share is None else block.share * read, f"{n:,} queries")
 
 
-def _search(index: Index | LiveIndex, codes: Codes, k: int | None, radius: int | None) -> Iterator[Hits]:
+def _search(
+    index: Index | LiveIndex, codes: Codes, k: int | None, radius: int | None, where: Where | None
+) -> Iterator[Hits]:
+    options: dict[str, Any] = {} if where is None else {"where": where}  # which a live index alone takes
     if radius is not None:
-        found = index.within(codes, radius)
+        found = index.within(codes, radius, **options)
         return iter(found if isinstance(found, list) else [found])
-    hits = index.search(codes, NEIGHBOURS if k is None else k)
+    hits = index.search(codes, NEIGHBOURS if k is None else k, **options)
     return (Hits(*row) for row in zip(*hits, strict=True))
 
 
-def _find(index: LiveIndex, vectors: np.ndarray, k: int | None) -> Iterator[tuple[Hits, RankedBy]]:
+def _find(index: LiveIndex, vectors: np.ndarray, k: int | None, where: Where | None) -> Iterator[tuple[Hits, RankedBy]]:
     ranked_by = sorted_by(index.learner.pair_metric_)
-    hits = index.find(vectors, NEIGHBOURS if k is None else k)
+    hits = index.find(vectors, NEIGHBOURS if k is None else k, where)
     return ((Hits(*row), ranked_by) for row in zip(*hits, strict=True))
 
 

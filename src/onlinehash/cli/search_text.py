@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
 from onlinehash.live.texts import FIELD
@@ -11,7 +13,14 @@ SHOWN = 90
 
 
 def search_text(
-    path: str, schema: str | None, text: str, k: int, by_codes: bool, embed: str | None, as_json: bool
+    path: str,
+    schema: str | None,
+    text: str,
+    k: int,
+    where: dict[str, Any] | None,
+    by_codes: bool,
+    embed: str | None,
+    as_json: bool,
 ) -> None:
     """Find what is nearest to a text, in a folder or in PostgreSQL, and print it with its texts."""
     from onlinehash.index.api import VectorIndex
@@ -26,7 +35,7 @@ def search_text(
     else:
         index = LiveIndex.open(path, read_only=True, embed=embedder)
     with index:
-        hits = index.search_text(text, k) if by_codes else index.find_text(text, k)
+        hits = index.search_text(text, k, where) if by_codes else index.find_text(text, k, where)
         ids = hits.ids.tolist()
         payloads = index.payloads_of(ids)
     if as_json:

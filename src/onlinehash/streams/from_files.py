@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,11 +45,13 @@ def read_tables(
     size: int = BLOCK_ROWS,
     labels: FilePath | None = None,
     bad_row: BadRow | None = None,
+    find_numbers: bool = False,
 ) -> Iterator[Table]:
     """The rows of a file, `size` at a time; its name tells the format unless `format` does.
 
     `labels` is a file of labels for the rows of an npy, which has no room for them: another npy, or a text
     file with one label a line. `bad_row` is told of lines of text that are no rows; without it, they end the reading.
+    `find_numbers` reads a csv twice, so that its tables say which columns hold numbers.
     """
     format = format or format_of(path)
     if format not in READERS:
@@ -62,7 +65,8 @@ def read_tables(
     else:
         _check_readable(name)
     if labels is None:
-        return READERS[format](name, size, *([bad_row] if format in ("jsonl", "csv") else []))
+        options: dict[str, list[Any]] = {"jsonl": [bad_row], "csv": [bad_row, find_numbers]}
+        return READERS[format](name, size, *options.get(format, []))
     if format != "npy":
         raise InvalidInput(f"{name} takes no file of labels: they belong into its column label; only npy takes one.")
     return array_tables.read_npy(name, size, _read_labels(os.fspath(labels)))

@@ -4,7 +4,8 @@ id                      integers or strings; without the column, items are numbe
                         integers if those of the first block all look like that, or as the index has them already
 vector, embedding or x  a column of vectors; in csv a JSON list in a cell
 text                    a text, of which an embedder makes the vector where there is no column of vectors
-all other columns       fields of the payload, as is the text; cells that are empty are left out
+all other columns       fields of the payload, as is the text; cells that are empty are left out. In csv, the cells of
+                        `Table.numeric` are numbers
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from onlinehash.errors import InvalidInput
 from onlinehash.streams import columns
 from onlinehash.streams.tables import Table
+from onlinehash.streams.text_tables import number_of
 from onlinehash.types import Id, Payload
 
 VECTORS = ("vector", "embedding", "x")
@@ -123,13 +125,24 @@ def _payload(table: Table, row: int, left_out: set[str | None], text: str | None
     for name, values in table.columns.items():
         if name in left_out:
             continue
+        is_number = name in table.numeric and name != text
         try:
-            value = _plain(values[row])
+            value = _number(values[row]) if is_number else _plain(values[row])
         except InvalidInput as error:
             raise table.error(row, f"{name} cannot be kept in a payload: {error}") from None
         if value is not None and value != "":
             payload["text" if name == text else table.written.get(name, name)] = value
     return payload
+
+
+def _number(cell: str) -> int | float | None:
+    """A cell of a column of numbers; None for what is empty."""
+    if not cell.strip():
+        return None
+    number = number_of(cell)
+    if number is None:  # the file has grown since it was looked through
+        raise InvalidInput(f"expected a number, as in all rows before, got {cell[:40]!r}")
+    return number
 
 
 def _plain(value: object) -> Any:

@@ -21,7 +21,8 @@ class Table:
 
     `columns` maps lower-case names to lists or arrays of one length; `numbers` says which line (`unit`) of
     the file each row is, for messages; `share` is how much of the file has been read, None if nobody knows; `written`
-    says how the file writes these names.
+    says how the file writes these names; `numeric` has the columns of texts that are all numbers, if they were looked
+    for.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Table:
     columns: dict[str, Any]
     share: float | None = None
     written: dict[str, str] = field(default_factory=dict)
+    numeric: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO, TypeAlias
 
 from onlinehash.errors import InvalidInput
@@ -22,6 +25,10 @@ BadRow: TypeAlias = Callable[[InvalidInput], None]
 #: The longest cell of a csv: the csv module would stop at 131,072, which is a vector of some thousand numbers.
 LONGEST_CELL = 2**31 - 1
 
+#: A number as JSON writes it, and the integers up to which every program that reads JSON has all of them.
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+LARGEST_INTEGER = 2**53
+
 
 def read_jsonl(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Table]:
     """One JSON object a line; a key that a line lacks is None there."""
@@ -34,9 +41,13 @@ def read_jsonl(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[
             yield Table(text.name, "jsonl", "line", numbers, columns, text.share, written)
 
 
-def read_csv(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Table]:
-    """A header line, then as many cells in every line, between commas, semicolons or tabs; cells stay text."""
-    with _open(path) as text:
+def read_csv(path: str, size: int, bad_row: BadRow | None = None, find_numbers: bool = False) -> Iterator[Table]:
+    """A header line, then as many cells in every line, between commas, semicolons or tabs; cells stay text.
+
+    With `find_numbers`, the file is read twice, and its tables say which columns hold numbers alone.
+    """
+    with _open(path, twice=find_numbers) as text:
+        numeric = _numeric_columns(text) if find_numbers else frozenset[int]()
         rows = _csv_rows(text)
         number, header = next(rows, (0, []))
         numbers_in_it = [cell.strip() for cell in header if _is_number(cell)]
@@ -47,7 +58,32 @@ def read_csv(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Ta
         written = dict(zip(names, plain_names(header), strict=True))
         for numbers, lines in _batches(_of_width(rows, len(names), text, bad_row), size):
             columns = dict(zip(names, map(list, zip(*lines, strict=True)), strict=True))
-            yield Table(text.name, "csv", "line", numbers, columns, text.share, written)
+            yield Table(
+                text.name, "csv", "line", numbers, columns, text.share, written, frozenset(names[k] for k in numeric)
+            )
+
+
+def number_of(cell: str) -> int | float | None:
+    """The number that JSON reads from a cell; None for other texts, and for integers that some programs would round."""
+    cell = cell.strip()
+    if not NUMBER.fullmatch(cell) or not math.isfinite(number := float(cell)):
+        return None
+    if set(cell) & set(".eE"):
+        return number
+    return int(cell) if abs(number) <= LARGEST_INTEGER else None
+
+
+def _numeric_columns(text: _Text) -> frozenset[int]:
+    """The places of the columns in which every cell that is not blank is a number."""
+    rows = _csv_rows(text)
+    _, header = next(rows, (0, []))
+    numeric = set(range(len(header)))
+    for _, cells in _of_width(rows, len(header), text, bad_row=lambda error: None):  # which is told when rows are read
+        numeric -= {k for k in numeric if cells[k] and not cells[k].isspace() and number_of(cells[k]) is None}
+        if not numeric:
+            break
+    text.rewind()
+    return frozenset(numeric)
 
 
 class _Text:
@@ -69,6 +105,9 @@ class _Text:
                 return
             yield line
 
+    def rewind(self) -> None:
+        self._file.seek(0)
+
     @property
     def share(self) -> float | None:
         """How much has been read, by bytes; None for what has no size, such as a pipe."""
@@ -79,12 +118,24 @@ class _Text:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[_Text]:
-    if path == STANDARD_INPUT:
-        yield _Text("standard input", sys.stdin, 0)
-        return
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        yield _Text(path, file, os.fstat(file.fileno()).st_size)
+def _open(path: str, twice: bool = False) -> Iterator[_Text]:
+    """The text of a file, which can be read twice if that is asked for."""
+    with ExitStack() as stack:
+        if path == STANDARD_INPUT:
+            text, is_at_hand = _Text("standard input", sys.stdin, 0), False
+        else:
+            file = stack.enter_context(open(path, encoding="utf-8-sig", newline=""))
+            text, is_at_hand = _Text(path, file, os.fstat(file.fileno()).st_size), file.seekable()
+        yield stack.enter_context(_copied(text)) if twice and not is_at_hand else text
+
+
+@contextmanager
+def _copied(text: _Text) -> Iterator[_Text]:
+    """What comes through a pipe, on the disk."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        file.writelines(text.lines())
+        file.seek(0)
+        yield _Text(text.name, file, os.fstat(file.fileno()).st_size)
 
 
 def _json_objects(text: _Text, bad_row: BadRow | None) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -18,6 +19,7 @@ from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.serve import processes, server
 from onlinehash.serve import service as services
 from onlinehash.serve.service import Service
+from onlinehash.serve.settings import Limits
 from tests.processes import is_alive, n_connections
 from tests.serve.services import (
     SECONDS,
@@ -30,8 +32,6 @@ from tests.serve.services import (
     small_index,
     until,
 )
-
-pytestmark = pytest.mark.long
 
 TOKEN = "token-of-all-processes"
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
@@ -85,6 +85,7 @@ def requests_by_route(client: Any) -> dict[str, float]:
     return found
 
 
+@pytest.mark.long
 def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         arguments = (folder, "--readers", 2, "--limit", "body_seconds=0.5", "--limit", "idle_seconds=20")
@@ -179,6 +180,7 @@ def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
         assert {"beside", *(f"after{i}" for i in range(6)), *(f"new{i}" for i in range(12))} <= set(index.ids.tolist())
 
 
+@pytest.mark.long
 def test_all_processes_end_together(folder: Path, tmp_path: Path) -> None:
     with Process(folder, "--readers", 2, log=tmp_path / "log") as process:
         readers = until(lambda: len(process.children()) == 2 and process.children(), 60)
@@ -188,6 +190,7 @@ def test_all_processes_end_together(folder: Path, tmp_path: Path) -> None:
     assert not [line for line in (tmp_path / "log").read_text().splitlines() if "Traceback" in line or "error" in line]
 
 
+@pytest.mark.long
 def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "FOLLOW_EVERY", 60.0)  # it catches up only where it must
     with small_index(tmp_path / "items") as index:
@@ -217,6 +220,7 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
             assert httpx.get(f"{url}/v1/items/3", timeout=SECONDS).status_code == 404
 
 
+@pytest.mark.long
 def test_a_reader_is_not_replaced_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
     monkeypatch.setenv(processes.METRICS_FOLDER, str(tmp_path))
@@ -239,6 +243,7 @@ def test_a_reader_is_not_replaced_when_the_service_ends(tmp_path: Path, monkeypa
         assert len(started) == n
 
 
+@pytest.mark.long
 def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "MOST_LAG", 0.5)
     small_index(tmp_path / "items").close()
@@ -259,3 +264,55 @@ def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: p
         finally:
             go_on.set()
         until(lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).status_code == 200)
+
+
+class BrokenIndex:
+    """Makes a reader's reloads fail while it is told to."""
+
+    def __init__(self, reader: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_broken, self.n_tries, self._reload = True, 0, reader.reload
+        monkeypatch.setattr(reader, "reload", self._try)
+
+    def _try(self) -> bool:
+        self.n_tries += 1
+        if self.is_broken:
+            raise OSError("the disk is away")
+        return self._reload()
+
+
+def test_that_a_reader_cannot_follow_is_told_once_and_that_it_can_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("FOLLOW_EVERY", "LONGEST_PAUSE"):
+        monkeypatch.setattr(services, name, 0.01)
+    caplog.set_level(logging.INFO, "onlinehash.service")
+
+    def told() -> list[str]:
+        return [record.message for record in list(caplog.records) if "reloading" in record.message]
+
+    with small_index(tmp_path / "items") as index:
+        reader = LiveIndex.open(tmp_path / "items", read_only=True)
+        broken = BrokenIndex(reader, monkeypatch)
+        with server.background(Service(reader, read_only=True)):
+            for times in (1, 2):
+                until(lambda: broken.n_tries >= 5)
+                assert len(told()) == 2 * times - 1
+                index.add([100 + times], rows(1, times))
+                broken.is_broken = False
+                until(lambda times=times: 100 + times in reader)
+                until(lambda times=times: len(told()) == 2 * times)
+                broken.is_broken, broken.n_tries = True, 0
+    assert told()[:4] == ["reloading the index failed, and is tried again", "reloading the index works again"] * 2
+    assert "the disk is away" in caplog.text
+
+
+def test_nobody_hurries_a_reader_that_cannot_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FOLLOW_EVERY", "LONGEST_PAUSE"):
+        monkeypatch.setattr(services, name, 60.0)
+    small_index(tmp_path / "items").close()
+    reader = LiveIndex.open(tmp_path / "items", read_only=True)
+    broken = BrokenIndex(reader, monkeypatch)
+    with server.background(Service(reader, limits=Limits(follow_wait_s=0.3), read_only=True)) as url:
+        at_least = {"Onlinehash-At-Least": str(reader.epoch + 1)}
+        assert httpx.get(f"{url}/v1/items/1", headers=at_least, timeout=SECONDS).status_code == 503
+        assert broken.n_tries <= 1

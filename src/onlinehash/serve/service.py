@@ -41,8 +41,8 @@ from onlinehash.serve.writer import Writer
 TRIES = 3
 #: A reader that is further behind its writer, in seconds, is not ready.
 MOST_LAG = 5.0
-#: Seconds between two looks of a reader at the disk.
-FOLLOW_EVERY = 0.1
+#: Seconds between two looks of a reader at the disk, and at most between two that fail.
+FOLLOW_EVERY, LONGEST_PAUSE = 0.1, 2.0
 #: Seconds that statistics wait at most for a look at a learner that other processes teach.
 LOOK_SECONDS = 0.25
 #: Threads for reads of single items, which may take a question to a database.
@@ -405,15 +405,25 @@ class Follower:
         self._woken.set()
 
     def _run(self) -> None:
+        pause = 0.0  # that grows while reloading fails; it is not tried sooner then, whoever asks for a look
         while not self._stop.is_set():
-            self._woken.wait(FOLLOW_EVERY)
+            if pause:
+                self._stop.wait(pause)
+            else:
+                self._woken.wait(FOLLOW_EVERY)
             self._woken.clear()
             begun = time.monotonic()
             try:
                 self._index.reload()
-                self._known = begun
-            except Exception:
-                logs.service.exception("reloading the index failed")
+            except Exception as error:
+                if not pause:
+                    reason = {"fields": {"reason": str(error)}}
+                    logs.service.exception("reloading the index failed, and is tried again", extra=reason)
+                pause = min(2 * (pause or FOLLOW_EVERY), LONGEST_PAUSE)
+            else:
+                if pause:
+                    logs.service.info("reloading the index works again")
+                self._known, pause = begun, 0.0
 
 
 def _plain(value: object) -> object:

@@ -235,6 +235,37 @@ def test_a_folder_that_may_not_be_written(folder: Path) -> None:
             path.chmod(0o755)
 
 
+@pytest.mark.parametrize("sync", ["full", "batch"])
+def test_a_folder_with_a_log_that_may_not_be_written(folder: Path, sync: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the log alone can only be read where SQLite may make an index of it."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "index"
+        path.mkdir()
+        with LiveIndex.open(folder, sync=sync) as index:
+            index.add([1000, 1001], vectors(2, 5))
+            kept = everything(index)
+            for name in ("items.db", "items.db-wal", "commits", "lock"):
+                shutil.copy(folder / name, path)
+        for found in (*path.iterdir(), path):
+            found.chmod(0o555 if found.is_dir() else 0o444)
+        Path(place).chmod(0o755)
+        try:
+            with as_a_user(), monkeypatch.context() as patch:
+                patch.setattr(os, "access", lambda *_, **__: False)  # it asks for the user that a process began as
+                error = refused(lambda: LiveIndex.open(path, read_only=True))
+                assert isinstance(error, StorageError)
+                assert str(path) in str(error)
+                assert "open it once where it may be written" in str(error)
+                assert check(path).problems == [str(error)]
+        finally:
+            for found in (path, *path.iterdir()):
+                found.chmod(0o755)
+        assert reopened(path) == kept
+        monkeypatch.setattr(os, "access", lambda *_, **__: False)
+        with LiveIndex.open(path, read_only=True) as index:
+            assert everything(index) == kept
+
+
 # ------------------------------------------------------------------ damaged files
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
@@ -104,6 +104,14 @@ def connect(folder: Path, writing: bool, sync: str = "full", name: str = DATABAS
     file = folder / name
     options = "mode=rw" if writing else "mode=ro"
     if not writing and not os.access(folder, os.W_OK) and not (folder / f"{name}-shm").exists():
+        log, n_bytes = folder / f"{name}-wal", 0
+        with suppress(FileNotFoundError):
+            n_bytes = log.stat().st_size
+        if n_bytes:  # committed changes, which SQLite passes over in what it takes to be immutable
+            raise StorageError(
+                f"{folder} may not be written, and its last changes are in {log.name}, which cannot be read without "
+                f"{name}-shm; open it once where it may be written, and close it."
+            )
         options += "&immutable=1"  # SQLite cannot make the files it shares with a writer, and there is no writer
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?{options}", uri=True, isolation_level=None, check_same_thread=False, timeout=30

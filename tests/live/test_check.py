@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import shutil
 import sqlite3
 import threading
@@ -64,12 +62,6 @@ def test_a_sound_index(folder: Path) -> None:
     assert {name: sum for name, sum in digests().items() if "-" not in name} == before
 
 
-def test_an_index_without_items(tmp_path: Path) -> None:
-    LiveIndex(OnlineHashing(n_bits=16), path=tmp_path / "index").close()
-    report = check(tmp_path / "index")
-    assert (report.ok, report.problems, report.items) == (True, [], 0)
-
-
 def test_what_is_no_index(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is no live index at"):
         check(tmp_path)
@@ -78,41 +70,6 @@ def test_what_is_no_index(tmp_path: Path) -> None:
 def test_an_index_that_lost_its_database(folder: Path) -> None:
     (folder / "items.db").unlink()
     assert check(folder).problems == [f"items.db is missing in {folder}; restore it from a copy."]
-
-
-class Never:
-    def due(self, index: Any) -> bool:
-        return False
-
-    def __repr__(self):
-        return "Never()"
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [refresh.always(), refresh.every(3), refresh.when_changed(0.1), refresh.by_mutual_information(0.1), Never()],
-    ids=repr,
-)
-@pytest.mark.parametrize("kind", ["flat", "multi", "auto"])
-def test_whatever_settings_an_index_writes(tmp_path: Path, policy: Any, kind: str) -> None:
-    with LiveIndex(OnlineHashing(16, burn_in=20, random_state=0), policy, kind, tmp_path / "index") as index:
-        assert check(tmp_path / "index").problems == []
-        index.add(None, vectors(30, 0))
-        for seed in range(3):
-            index.learn_pair(*vectors(2, seed), False)
-            index.refresh()
-        index.roll_back()  # after which the policy pauses
-    assert check(tmp_path / "index").problems == []
-
-
-def test_all_that_sqlite_finds_is_one_sentence(folder: Path) -> None:
-    data = bytearray((folder / "items.db").read_bytes())
-    data[16384:32768] = bytes(16384)  # the map of pages
-    (folder / "items.db").write_bytes(data)
-    found = [problem for problem in check(folder).problems if "(SQLite: " in problem]
-    assert len(found) == 1
-    assert re.search(r"\(SQLite: \w.*, and \d+ more\); restore it from a copy\.$", found[0])
-    assert "\n" not in found[0]
 
 
 # ------------------------------------------------------------------ damage that SQLite cannot see
@@ -147,26 +104,14 @@ def item(id: Any, payload: str | None) -> Callable[[Path], None]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a record": (execute("UPDATE rows SET payload = x'7b7d' WHERE key = 3"), "table rows, key 3: its sum differs"),
-    "a missing row": (execute("DELETE FROM rows WHERE key = 220"), "table rows: expected"),
     "a missing block": (execute("DELETE FROM blocks WHERE key = 50"), "table blocks: expected"),
-    "no state": (execute("DELETE FROM state"), "table state"),
-    "another table": (execute("CREATE TABLE other (x)"), "definitions of its tables"),
     "a vector": (execute("UPDATE rows SET vector = zeroblob(32) WHERE key = 3"), "row 3"),
-    "no learner": (execute("DELETE FROM learner"), "table learner, key 0: it is missing"),
-    "a bad learner": (within_store(lambda store: store.put_learner(b"nonsense")), "learner in"),
-    "an event": (execute("UPDATE events SET value = x'00'"), "table events, key"),
     "a bad event": (within_store(lambda store: store.log({"what": "pairs", "A": np.ones((2, 3))})), "no work of"),
-    "a bad encoder": (within_store(lambda store: store.put_encoder(1, {"n_pairs": 0}, b"x")), "encoder 1 in"),
-    "encoder without pairs": (within_store(lambda store: store.put_encoder(1, {}, store.encoders()[0][2])), "n_pairs"),
     "no present encoder": (within_store(lambda store: store.drop_encoder(3)), "the encoder of the codes is missing"),
     "codes": (within_store(lambda store: store.put_codes(np.array([8]), np.zeros((1, 2), np.uint8))), "codes of 1"),
     "the same id twice": (item(7, None), "two items have the same id"),
-    "ids of two kinds": (item("seven", None), "not all integers"),
     "a payload": (item(100, "{nonsense"), "item 100 is no JSON object"),
-    "a payload that is no object": (item(100, "[1]"), "item 100 is no JSON object"),
-    "settings: a policy": (settings(refresh={"policy": "sometimes"}), "refresh policy"),
     "settings: a serial": (settings(serial=-1), "expected those of an index"),
-    "settings: an index": (settings(index="tree"), "expected those of an index"),
     "lost transactions": (lambda folder: (folder / "commits").write_bytes(b"\xff" * 8) and None, "are missing"),
 }
 
@@ -198,13 +143,6 @@ def test_all_problems_are_collected(folder: Path) -> None:
     problems = check(folder).problems
     for message in ("expected those of an index", "encoder 1 in", "item 100", "row 20 ", "row 170 "):
         assert any(message in problem for problem in problems), (message, problems)
-
-
-def test_what_is_no_database(folder: Path) -> None:
-    (folder / "items.db").write_bytes(b"nonsense" * 5000)
-    report = check(folder)
-    assert report.items == 0
-    assert [problem for problem in report.problems if "not a database" in problem]
 
 
 def test_a_copy_without_its_log_file(folder: Path, tmp_path: Path) -> None:
@@ -249,8 +187,3 @@ def test_beside_a_writer(folder: Path) -> None:
         stop.set()
         writer.join()
     assert not errors
-
-
-def test_reports_can_be_written_as_json(folder: Path) -> None:
-    report = check(folder)
-    json.dumps([report.items, report.problems, report.facts])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,23 +87,9 @@ def reopened(path: Path) -> tuple[Any, ...]:
 
 # ------------------------------------------------------------------ disks that take nothing
 
-CALLS: dict[str, Callable[[LiveIndex], Any]] = {
-    "add": lambda index: index.add([1000, 1001], vectors(2, 5)),
-    "add many": lambda index: index.add(list(range(1000, 1400)), vectors(400, 5)),
-    "update": lambda index: index.update([7, 8], vectors(2, 6)),
-    "update payloads": lambda index: index.update(7, payloads=[{"x": 1}]),
-    "remove": lambda index: index.remove(list(range(10, 50))),
-    "learn_pair": lambda index: index.learn_pair(*vectors(2, 7), False),
-    "learn_pairs": lambda index: index.learn_pairs(vectors(90, 7), vectors(90, 8), [True, False] * 45),
-    "learn_pair_by_id": lambda index: index.learn_pair_by_id(1, 2, True),
-    "refresh": lambda index: index.refresh(),
-    "refresh beside": lambda index: index.refresh(wait=False).wait(),  # type: ignore[union-attr]
-    "roll_back": lambda index: index.roll_back(),
-}
-
 
 @contextmanager
-def files_that_cannot_grow(index: LiveIndex) -> Iterator[None]:
+def files_that_cannot_grow() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
     try:
@@ -110,22 +98,20 @@ def files_that_cannot_grow(index: LiveIndex) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@contextmanager
-def read_only_database(index: LiveIndex) -> Iterator[None]:
-    """As for a disk that became read-only, also for those whom no permissions stop."""
-    writer = index._storage.store._connections.writer  # type: ignore[union-attr]
-    writer.execute("PRAGMA query_only = 1")
-    yield
-    writer.execute("PRAGMA query_only = 0")
-
-
-@pytest.mark.parametrize("fault", [files_that_cannot_grow, read_only_database])
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.add(list(range(1000, 1400)), vectors(400, 5)),
+        lambda index: index.learn_pairs(vectors(90, 7), vectors(90, 8), [True, False] * 45),
+        lambda index: index.refresh(wait=False).wait(),
+    ],
+    ids=["add", "learn", "refresh beside"],
+)
 def test_a_call_that_cannot_be_kept_changes_nothing(
-    index: LiveIndex, tmp_path: Path, call: Callable[[LiveIndex], Any], fault: Any
+    index: LiveIndex, tmp_path: Path, call: Callable[[LiveIndex], Any]
 ) -> None:
     before = everything(index)
-    with fault(index):
+    with files_that_cannot_grow():
         for _ in range(2):
             error = refused(call, index)
             assert isinstance(error, StorageError)
@@ -137,6 +123,12 @@ def test_a_call_that_cannot_be_kept_changes_nothing(
     index.close()
     assert reopened(tmp_path / "index") == kept
     assert check(tmp_path / "index").ok
+
+
+def test_making_an_index_where_there_is_no_room(tmp_path: Path) -> None:
+    with files_that_cannot_grow(), pytest.raises(StorageError):
+        LiveIndex(OnlineHashing(n_bits=16), path=tmp_path / "index")
+    LiveIndex(OnlineHashing(n_bits=16), path=tmp_path / "index").close()
 
 
 def fill_up(index: LiveIndex, n: int) -> int:
@@ -163,24 +155,6 @@ def test_a_database_that_is_full(index: LiveIndex, tmp_path: Path) -> None:
     assert reopened(tmp_path / "index") == kept
 
 
-def test_a_refresh_by_policy_that_cannot_be_kept(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call that asked for it is kept; the codes stay as they were, and so does the law."""
-    index.policy = refresh.always()
-
-    def full(*args: Any) -> None:
-        raise StorageError("expected room, got none; make some.")
-
-    monkeypatch.setattr(storage.Storage, "refreshed", full)
-    serial, pairs = index.serial, index.learner.n_pairs_seen_
-    with pytest.warns(UserWarning, match="codes stay as they were"):
-        index.learn_pairs(vectors(9, 30), vectors(9, 31), [False] * 9)
-    assert (index.serial, index.learner.n_pairs_seen_) == (serial, pairs + 9)
-    everything(index)
-    monkeypatch.undo()
-    index.learn_pair(*vectors(2, 32), False)
-    assert index.behind.bits == 0
-
-
 #: Ways to the right to mount a disk: as root, in a namespace of one's own, and with what sudo allows.
 MOUNTING = (
     [],
@@ -194,6 +168,7 @@ def may_mount(way: list[str], folder: Path) -> bool:
     return shutil.which([*way, "sh"][0]) is not None and subprocess.run([*way, *try_it], check=False).returncode == 0
 
 
+@pytest.mark.long
 def test_a_small_disk_fills_up_and_turns_read_only(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("a disk in memory is mounted on Linux only")
@@ -414,3 +389,11 @@ def test_searches_go_on_where_a_failed_change_cannot_be_undone(
     assert index.learner.n_pairs_seen_ > 19
     index.put_position("source", 1)
     assert everything(index) == before
+
+
+def test_a_backup_of_a_damaged_vector_fails_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(folder / "items.db")) as connection, connection:
+        connection.execute("UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 144")
+    with LiveIndex.open(folder) as index, pytest.raises(FormatError, match=rf"{re.escape(str(folder))} is damaged"):
+        index.backup(tmp_path / "copy")
+    assert not [file.name for file in (tmp_path / "copy").iterdir() if file.name != "lock"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +13,6 @@ from onlinehash import LSH, Codes, LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.live import queries
 from onlinehash.live.sqlite import Store
-from onlinehash.live.vectors import BLOCK_ROWS, VectorCache
-from tests.live.test_kept import KEPT
 from tests.support import refused
 
 D = 24
@@ -92,17 +89,6 @@ def test_a_mark_counts_in_the_next_call_and_codes_stay(index):
     assert index.rerank(query, index.search(query, 600), 10).ids.tolist() == after
 
 
-def test_items_that_are_marked_by_id(index):
-    index.add([f"item {i}" for i in range(300)], clustered(300))
-    query = index.get("item 7").vector
-    before = index.find(query).ids.tolist()
-    assert before[0] == "item 7"
-    index.learn_pairs_by_id(["item 7"] * 2, [before[5], before[1]], [True, False])
-    after = index.find(query).ids.tolist()
-    assert set(after[:2]) == {"item 7", before[5]}
-    assert before[1] not in after
-
-
 def test_what_was_marked_similar_comes_up_wherever_it_is(index, monkeypatch):
     """Also where it is too far from the query to be among the candidates, and of another length."""
     monkeypatch.setattr(queries, "FIRST", 20)
@@ -122,15 +108,12 @@ def test_what_was_marked_similar_comes_up_wherever_it_is(index, monkeypatch):
     assert set(index.find(query, 6).ids.tolist()) == {0, *farthest[5:]}
 
 
-@pytest.mark.parametrize("precision", ["int8", "float16"])
-@pytest.mark.parametrize("kind", ["three values", "a sheet", "a walk", "couples"])
+@pytest.mark.parametrize(("kind", "precision"), [("a sheet", "int8"), ("couples", "float16")])
 def test_what_was_marked_shows_however_vectors_are_rounded(kind, precision, tmp_path):
     """Where neighbours are nearer to each other than a vector in one byte a value is to what it was."""
     rng, n = np.random.default_rng(0), 2000
     X = {
-        "three values": lambda: rng.standard_normal((n, 3)),
         "a sheet": lambda: np.tanh(rng.standard_normal((n, 2)) @ rng.standard_normal((2, D))),
-        "a walk": lambda: np.cumsum(0.05 * rng.standard_normal((n, D)), axis=0),
         "couples": lambda: np.repeat(rng.standard_normal((n // 2, D)), 2, axis=0) + 0.01 * rng.standard_normal((n, D)),
     }[kind]().astype(np.float32)
     with LiveIndex(n_bits=64, path=tmp_path / "items", precision=precision) as index:
@@ -163,10 +146,9 @@ def test_candidates_are_those_of_the_query_that_marks_have_moved(monkeypatch):
     assert (found % 12 == 1).sum() >= (by_rocchio % 12 == 1).sum() > 20
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_fewer_results_are_the_first_of_ten(tmp_path, precision):
+def test_fewer_results_are_the_first_of_ten(tmp_path):
     items, asked = clustered(4000), clustered(4010)[4000:]
-    with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision=precision) as index:
+    with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision="int8") as index:
         index.add(None, items)
         for marked in (False, True):
             if marked:
@@ -189,7 +171,7 @@ def test_what_it_learned_is_there_after_a_restart(tmp_path):
     query = rows(1, 9)[0]
     with LiveIndex(n_bits=32, path=tmp_path / "items", precision="float32") as index:
         index.add(None, clustered(1500))
-        for marked in range(60):
+        for marked in range(30):
             shown = index.find(clustered(1500)[marked]).ids
             index.learn_pairs_by_id([marked] * len(shown), shown, shown % 12 == marked % 12)
         index.learn_pair(query, index.get(3).vector, True)
@@ -204,15 +186,6 @@ def test_what_it_learned_is_there_after_a_restart(tmp_path):
         index.backup(tmp_path / "copy")
     with LiveIndex.open(tmp_path / "copy", precision="float32") as copy:
         assert copy.find(query, 50).ids.tolist() == before.ids.tolist()
-
-
-def test_an_index_without_a_metric_of_an_earlier_version_begins_one(tmp_path):
-    path = shutil.copytree(KEPT / "v1" / "live" / "items", tmp_path / "items")
-    with LiveIndex.open(path) as index:
-        index.learn_pair_by_id("item 1", "item 3", True)
-        found = index.find(index.vectors[0], 3)
-        assert len(found.ids) == 3
-        assert index.learner.pair_metric_.n_pairs >= 1
 
 
 def test_vectors_in_one_byte_find_what_floats_find(tmp_path, monkeypatch):
@@ -231,14 +204,14 @@ def test_vectors_in_one_byte_find_what_floats_find(tmp_path, monkeypatch):
     assert found["int8"] == found["float16"] == found["float32"] != rounded
 
 
-@pytest.mark.parametrize("precision", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("precision", ["int8", "float32"])
 def test_the_cache_follows_the_disk(tmp_path, precision, monkeypatch):
     monkeypatch.setattr("onlinehash.live.vectors.BLOCK_ROWS", 64)
     with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision=precision) as index:
         index.add(None, clustered(200))
         rng = np.random.default_rng(0)
         reader = LiveIndex.open(tmp_path / "items", read_only=True, precision=precision)
-        for step in range(30):
+        for step in range(15):
             alive = index.ids
             kind = rng.integers(3)
             if kind == 0:
@@ -257,43 +230,6 @@ def test_the_cache_follows_the_disk(tmp_path, precision, monkeypatch):
         reader.close()
 
 
-@pytest.mark.parametrize("offset", [0.0, 20.0, 100.0])
-def test_bytes_a_value_and_how_exact_they_are(offset):
-    exact, positions = rows(500) + np.float32(offset), np.arange(500)
-    for precision, size, error in (("int8", 1, 0.06), ("float16", 2, 0.04), ("float32", 4, 0.0)):
-        cache = VectorCache(precision)
-        assert cache.nbytes == 0
-        cache.begin(exact[:100])
-        cache.put(positions[:200], exact[:200])
-        found, unknown = cache.take(positions)
-        assert unknown.tolist() == list(range(200, 500))
-        assert cache.compared(positions, exact[0]) is None
-        cache.put(positions[200:], exact[200:])
-        cache.put(positions[77:78], 1000 * exact[77:78])  # does not fit in one byte
-        found, unknown = cache.take(positions[::-1])
-        assert not len(unknown)
-        kept = np.arange(500) != 77
-        assert np.abs(found[::-1] - exact)[kept].max() <= error
-        np.testing.assert_allclose(found[::-1][77], 1000 * exact[77], rtol=1e-3)
-        compared = cache.compared(positions[::-1], exact[0])
-        assert (compared is None) == (precision == "float16")
-        if compared is not None:
-            scale = np.abs(found * exact[0]).sum(axis=1)
-            np.testing.assert_allclose(compared[0] / scale, found @ exact[0] / scale, atol=1e-5)
-            np.testing.assert_allclose(compared[1], (found * found).sum(axis=1), rtol=1e-5)
-        assert BLOCK_ROWS * D * size <= cache.nbytes < BLOCK_ROWS * D * size + 3000
-
-
-def test_rows_that_are_not_like_the_first_do_not_fill_the_memory():
-    cache = VectorCache("int8")
-    cache.begin(1e-6 * rows(10))
-    for start in range(0, 4000, 100):
-        cache.put(np.arange(start, start + 100), rows(100, start))
-        if not cache.has_begun:
-            cache.begin(rows(100, start))
-    assert cache.nbytes < 2 * BLOCK_ROWS * D
-
-
 def test_items_that_come_and_go_meanwhile(tmp_path):
     """Searches see one state, while others add, remove and count positions anew."""
     with LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
@@ -304,7 +240,7 @@ def test_items_that_come_and_go_meanwhile(tmp_path):
 
         def change() -> None:
             try:
-                for step in range(120):
+                for step in range(40):
                     index.remove(range(20 * step, 20 * step + 20))
                     index.add(range(5000 + 10 * step, 5010 + 10 * step), rows(10, step))
             except BaseException as error:
@@ -321,7 +257,7 @@ def test_items_that_come_and_go_meanwhile(tmp_path):
             n += 1
         thread.join()
         assert not problems
-        assert len(index) == 3000 - 120 * 20 + 120 * 10
+        assert len(index) == 3000 - 40 * 20 + 40 * 10
 
 
 def test_the_first_search_needs_no_rows_that_are_not_committed_yet(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import Diverged, InvalidInput, OnlineHashError, StorageError, UnknownId
-from onlinehash.index.api import Capability
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.check import check
@@ -270,26 +269,6 @@ def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:
     with LiveIndex.open(path) as again:
         assert state_bytes(again.learner) == learner
         assert again.learner.n_pairs_seen_ == 3 * 40 * 200
-
-
-def test_what_a_group_does_not_take(index: LiveIndex) -> None:
-    with index.group_commit():
-        for call in (
-            index.refresh,
-            index.roll_back,
-            index.reload,
-            index.cancel,
-            index.close,
-            index.group_commit().__enter__,
-        ):
-            assert "cannot be used inside group_commit" in str(refused(call))
-    with index.once("key", "digest"):
-        assert "cannot be used inside once" in str(refused(index.group_commit().__enter__))
-    assert index.receipt("key") is None
-    assert index.supports(Capability.GROUP_COMMIT)
-    memory = LiveIndex(n_bits=8)
-    assert not memory.supports("group_commit")
-    assert "does not support group_commit" in str(refused(memory.group_commit().__enter__))
 
 
 def test_the_policy_is_asked_once_afterwards(tmp_path: Path) -> None:

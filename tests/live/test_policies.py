@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onlinehash import BlendedPairHashing, LiveIndex, MultiModelOnlineHashing, OnlineHashing, evaluate
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash import LiveIndex, OnlineHashing, evaluate
+from onlinehash.errors import FormatError
 from onlinehash.live import policies as refresh
 from onlinehash.live.reservoir import Reservoir
 from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
@@ -135,54 +135,21 @@ def test_a_policy_of_ones_own(points):
 # ------------------------------------------------------------------ when_changed
 
 
-@pytest.mark.parametrize("share", [0.02, 0.05])
-@pytest.mark.parametrize("learner", [OnlineHashing(32, random_state=0), MultiModelOnlineHashing(16, random_state=0)])
-def test_when_changed_looks_rarely_and_is_near_the_share(points, learner, share):
-    shares = []
+def test_when_changed_looks_rarely_and_is_near_the_share(points):
+    share, shares = 0.05, []
 
     class Noting(StandIn):
         def refresh(self):
             shares.append(self.share_changed())
             super().refresh()
 
-    index = Noting(refresh.when_changed(share, price=1), points, learner=type(learner)(**learner.get_params()))
+    index = Noting(refresh.when_changed(share, price=1), points)
     index.learn(*clusters(1500))
     assert index.share_changed() < 1.6 * share
     assert len(shares) >= 3
-    assert all(0.7 * share < s < 2.5 * share for s in shares)  # one pair of MMOH may change a good deal
+    assert all(0.7 * share < s < 2.5 * share for s in shares)
     assert np.median(shares) < 1.5 * share
     assert index.looks < 1500 / 5
-
-
-def test_when_changed_looks_ever_less_where_little_happens(points):
-    learner = OnlineHashing(32, C=1e-5, random_state=0)
-    index = StandIn(refresh.when_changed(0.05), points, learner).learn(*clusters(2000))
-    assert not index.refreshed_at
-    assert index.learner.n_updates_ > 200
-    assert index.looks < 40
-
-
-@pytest.mark.long
-def test_when_changed_notices_drift_after_a_long_calm():
-    points = np.concatenate([clusters(1300, seed=9, concept=concept)[0] for concept in (0, 1)])
-    index = StandIn(refresh.when_changed(0.05), points).learn(*clusters(6000))
-    refreshes, looks = len(index.refreshed_at), index.looks
-    index.learn(*clusters(3000, seed=1))
-    assert index.looks - looks < 60
-    assert len(index.refreshed_at) <= refreshes + 2
-    refreshes = len(index.refreshed_at)
-    for seed in range(20):
-        index.learn(*clusters(25, seed=seed, concept=1))
-        assert index.share_changed() < 0.075
-    assert len(index.refreshed_at) > refreshes
-
-
-def test_when_changed_is_not_misled_by_a_learner_that_began_anew(points):
-    index = StandIn(refresh.when_changed(0.05), points).learn(*clusters(300))
-    index.learner.fit(points[:50], np.arange(50) % 2)
-    assert index.learner.version_ < index.encoder.version
-    index.ask()
-    assert index.encoder is index.learner.snapshot()
 
 
 def test_when_changed_follows_a_mean_that_moves_without_pairs():
@@ -200,28 +167,8 @@ def test_when_changed_follows_a_mean_that_moves_without_pairs():
     assert index.share_changed() == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("price", [0.05, 0.2])
-def test_when_changed_keeps_to_its_price(points, price):
-    spent = []
-
-    class Noting(StandIn):
-        def refresh(self):
-            spent.append(len(self.learner.snapshot().changed_bits(self.encoder)))
-            super().refresh()
-
-    index = Noting(refresh.when_changed(0.001, price=price), points).learn(*clusters(3000))
-    moved = index.learner.n_bits_moved_
-    assert 0.3 * price * moved < sum(spent) <= price * moved
-    many = Noting(refresh.when_changed(0.001, price=price), points)
-    many.learner.partial_fit_pairs(*clusters(3000))  # counts as so many changes, though the policy is asked once
-    many.ask()
-    assert len(many.refreshed_at) == 1
-
-
-@pytest.mark.parametrize("kind", [OnlineHashing, BlendedPairHashing])
-def test_when_changed_follows_at_once_where_that_is_cheap(points, kind):
-    index = StandIn(refresh.when_changed(0.05), points, kind(32, random_state=0))
+def test_when_changed_follows_at_once_where_that_is_cheap(points):
+    index = StandIn(refresh.when_changed(0.05), points)
     index.bits_at_once = 32 * len(points)
     before = index.encoder
     A, B, similar = clusters(400)
@@ -235,9 +182,8 @@ def test_when_changed_follows_at_once_where_that_is_cheap(points, kind):
     assert index.looks <= looks + 1
 
 
-@pytest.mark.parametrize("size", [1, 10, 100])
-def test_a_large_index_follows_when_pairs_have_paid_for_it(points, size):
-    spent = []
+def test_a_large_index_follows_when_pairs_have_paid_for_it(points):
+    size, spent = 10, []
 
     class Noting(StandIn):
         def refresh(self):
@@ -254,17 +200,10 @@ def test_a_large_index_follows_when_pairs_have_paid_for_it(points, size):
     assert index.looks <= 2 * 2000
 
 
-def test_an_empty_index_follows_at_no_cost():
-    index = StandIn(refresh.when_changed(0.05), np.ones((5, 16)))
-    index.vectors, index._sample = np.ones((0, 16)), SimpleNamespace(arrays=lambda: (np.ones((0, 16)),))
-    index.learn(*clusters(3))
-    assert index.encoder.version == index.learner.version_
-
-
 # ------------------------------------------------------------------ by_mutual_information
 
 
-@pytest.mark.parametrize(("n_bits", "n_models", "fusion"), [(6, 1, "min"), (4, 3, "min"), (4, 3, "sum")])
+@pytest.mark.parametrize(("n_bits", "n_models", "fusion"), [(6, 1, "min"), (4, 3, "sum")])
 def test_mutual_information_is_that_of_the_joint_distribution(n_bits, n_models, fusion):
     rng = np.random.default_rng(n_models)
     A, B = random_codes(rng, 60, n_bits * n_models), random_codes(rng, 60, n_bits * n_models)
@@ -282,14 +221,6 @@ def test_mutual_information_is_that_of_the_joint_distribution(n_bits, n_models, 
     assert slow > 0.01
 
 
-def test_mutual_information_of_everything_and_nothing():
-    A = np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]])
-    assert evaluate.mutual_information(identity(2), A, A * [[1, 1], [1, 1], [-1, 1], [-1, 1]], [1, 1, -1, -1]) == 1
-    assert evaluate.mutual_information(identity(2), A, A, [1, -1, 1, -1]) == 0
-    with pytest.raises(InvalidInput, match="of one kind"):
-        evaluate.mutual_information(identity(2), A, A, [True] * 4)
-
-
 def test_by_mutual_information_refreshes_when_pairs_become_clearer(points):
     held_out = clusters(400, seed=5)
     index = StandIn(refresh.by_mutual_information(0.02), points)
@@ -300,30 +231,11 @@ def test_by_mutual_information_refreshes_when_pairs_become_clearer(points):
     assert index.looks < 600 / 8
 
 
-def test_by_mutual_information_keeps_codes_that_noise_would_spoil(points):
-    index = StandIn(refresh.by_hand(), points).learn(*clusters(600))
-    index.refresh()
-    index.policy = refresh.by_mutual_information(0.02)
-    good = index.encoder
-    A, B, similar = clusters(40, seed=1)
-    index.learn(A, B, ~similar)  # wrong labels, a few among many right ones
-    assert index.encoder is good
-    assert index.looks > 0
-
-
-def test_by_mutual_information_waits_for_pairs_of_both_kinds(points):
-    A, B, similar = clusters(200)
-    index = StandIn(refresh.by_mutual_information(0.0), points).learn(A[similar], B[similar], similar[similar])
-    assert not index.refreshed_at
-    assert index.looks == 0
-
-
 # ------------------------------------------------------------------ budget
 
 
-@pytest.mark.parametrize("bits_per_second", [3_000.0, 100_000.0])
-def test_a_budget_is_kept(points, bits_per_second):
-    spent = []
+def test_a_budget_is_kept(points):
+    bits_per_second, spent = 3_000.0, []
 
     class Counting(StandIn):
         def refresh(self):
@@ -334,27 +246,6 @@ def test_a_budget_is_kept(points, bits_per_second):
     assert sum(spent) <= 200 * bits_per_second
     assert sum(spent) >= 0.5 * min(200 * bits_per_second, 400 * len(points))
     assert index.looks < 800
-
-
-def test_a_budget_saves_up_for_one_full_refresh_at_most(points):
-    index = StandIn(refresh.budget(bits_per_second=1), points)
-    A, B, similar = clusters(300)
-    index.learn(A[:100], B[:100], similar[:100])
-    assert not index.refreshed_at
-    index.time = 1e9
-    index.learn(A[100:], B[100:], similar[100:])  # a full one, or several small ones
-    assert index.refreshed_at
-    assert index.encoder.version < index.learner.version_
-
-
-def test_a_refresh_by_hand_is_paid_for_as_well(points):
-    index = StandIn(refresh.budget(1000.0), points)
-    A, B, similar = clusters(300)
-    index.learn(A[:100], B[:100], similar[:100])
-    price = len(points) * index.behind.bits
-    index.refresh()
-    index.learn(A[100:200], B[100:200], similar[100:200], seconds=0.99 * price / 1000 / 100)
-    assert len(index.refreshed_at) == 1  # all that was earned went into that debt
 
 
 # ------------------------------------------------------------------ no_worse
@@ -378,112 +269,36 @@ def test_no_worse_holds_back_what_held_out_pairs_speak_against(points):
     assert len(index.refreshed_at) > before
 
 
-def test_no_worse_asks_the_other_policy_first(points):
-    index = StandIn(refresh.no_worse(refresh.every(30), *clusters(100, seed=5), tolerance=1.0), points)
-    index.learn(*clusters(100))
-    assert len(index.refreshed_at) == 3
-    assert index.looks == 3
-
-
 # ------------------------------------------------------------------ parameters, names, files
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_policies_are_remembered_and_print_as_their_call(policy):
-    told = json.loads(json.dumps(refresh.specification(policy)))
-    again = refresh.from_specification(told)
-    assert again == policy
-    assert type(again) is type(policy)
-    assert eval(f"refresh.{policy!r}") == policy
-    assert [other for other in POLICIES if other == policy] == [policy]
+def test_policies_are_remembered_and_print_as_their_call():
+    for policy in POLICIES:
+        told = json.loads(json.dumps(refresh.specification(policy)))
+        again = refresh.from_specification(told)
+        assert again == policy
+        assert type(again) is type(policy)
+        assert eval(f"refresh.{policy!r}") == policy
+        assert [other for other in POLICIES if other == policy] == [policy]
 
 
-def test_policies_compare_by_parameters_not_by_what_they_noted(points):
-    used = StandIn(refresh.when_changed(0.05), points).learn(*clusters(50)).policy
-    assert used == refresh.when_changed(0.05) != refresh.when_changed(0.06)
-    assert repr(refresh.every(np.int64(50))) == "every(50)"
-    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith(
-        '"share": 0.5, "price": 0.1}'
-    )
-
-
-def test_no_worse_compares_by_its_pairs_and_is_no_specification():
-    A, B, similar = clusters(20)
-    policy = refresh.no_worse(refresh.every(5), A, B, similar)
-    assert policy == refresh.no_worse(refresh.every(5), A.copy(), B, np.where(similar, 1, -1))
-    assert policy != refresh.no_worse(refresh.every(6), A, B, similar)
-    assert policy != refresh.no_worse(refresh.every(5), B, A, similar)
-    assert repr(policy) == "no_worse(every(5), A, B, similar, tolerance=0.0)"
-    assert refresh.specification(policy) is None
-
-
-def test_a_policy_built_on_ours_is_somebodys_own():
-    class Mine(refresh.every):
-        pass
-
-    assert refresh.specification(Mine(5)) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
+def test_parameters_outside_their_rules_are_refused():
+    for kind, value in (
         (refresh.every, 0),
         (refresh.every, 1.5),
-        (refresh.every, True),
-        (refresh.when_changed, 0),
         (refresh.when_changed, 1.1),
-        (refresh.by_mutual_information, -0.1),
         (refresh.by_mutual_information, np.nan),
-        (refresh.budget, 0),
         (refresh.budget, "fast"),
-    ],
-)
-def test_parameters_outside_their_rules_are_refused(kind, value):
-    assert f"refresh.{kind.__name__} expects" in str(refused(kind, value))
-
-
-def test_no_worse_refuses_what_it_cannot_use():
-    A, B, similar = clusters(20)
-    for args in (
-        ("every", A, B, similar),
-        (refresh.every(5), A, B[:5], similar),
-        (refresh.every(5), A, B[:, :3], similar),
-        (refresh.every(5), A, B, similar[:3]),
-        (refresh.every(5), A, B, [True] * 20),
-        (refresh.every(5), A, B, similar, -0.1),
     ):
-        refused(refresh.no_worse, *args)
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        {},
-        {"policy": "sometimes"},
-        {"policy": "every"},
-        {"policy": "every", "n_pairs": 0},
-        {"policy": "every", "n_pairs": 5, "more": 1},
-        {"policy": ["every"], "n_pairs": 5},
-        {"policy": "when_changed", "share": 0.1, "_pause": None},
-        [1],
-        None,
-    ],
-)
-def test_a_specification_that_is_none_is_refused(told):
-    assert isinstance(refused(refresh.from_specification, told), FormatError)
+        assert f"refresh.{kind.__name__} expects" in str(refused(kind, value))
+    A, B, similar = clusters(20)
+    refused(refresh.no_worse, "every", A, B, similar)
+    refused(refresh.no_worse, refresh.every(5), A, B[:5], similar)
+    for told in ({}, {"policy": "sometimes"}, {"policy": "every", "n_pairs": 0}, [1]):
+        assert isinstance(refused(refresh.from_specification, told), FormatError)
 
 
 # ------------------------------------------------------------------ the reservoir
-
-
-def test_a_reservoir_is_a_uniform_sample():
-    counts = np.zeros(40)
-    for seed in range(2000):
-        reservoir = Reservoir(10, seed)
-        reservoir.append(np.arange(40)[:, None])
-        counts[reservoir.arrays()[0][:, 0]] += 1
-    assert counts.sum() == 2000 * 10
-    assert np.abs(counts - 500).max() < 4.5 * np.sqrt(2000 * 0.25 * 0.75)
 
 
 def test_a_reservoir_does_not_depend_on_how_the_stream_is_cut():
@@ -494,34 +309,6 @@ def test_a_reservoir_does_not_depend_on_how_the_stream_is_cut():
         cut.append(part)
     np.testing.assert_array_equal(whole.arrays()[0], cut.arrays()[0])
     assert len(np.unique(whole.arrays()[0], axis=0)) == len(whole) == 16
-
-
-def test_parts_of_a_row_stay_together_and_are_given_as_copies():
-    reservoir = Reservoir(8, 0)
-    assert (len(reservoir), reservoir.arrays()) == (0, ())
-    for n in range(0, 100, 5):
-        t = np.arange(n, n + 5)
-        reservoir.append(t[:, None] * [1.0, 2.0], t % 2 == 0)
-    A, even = reservoir.arrays()
-    np.testing.assert_array_equal(A[:, 0] % 2 == 0, even)
-    np.testing.assert_array_equal(A[:, 1], 2 * A[:, 0])
-    A[:] = -1
-    assert (reservoir.arrays()[0] >= 0).all()
-
-
-def test_a_horizon_forgets():
-    ages = []
-    for seed in range(50):
-        reservoir = Reservoir(20, seed, horizon=100)
-        reservoir.append(np.arange(1000)[:, None])
-        ages.extend(1000 - reservoir.arrays()[0][:, 0])
-    assert 80 < np.mean(ages) < 120
-
-
-def test_a_reservoir_of_nothing_is_refused():
-    refused(Reservoir, 0, 0)
-    refused(Reservoir, 5, -1)
-    refused(Reservoir, 5, 0, 4)
 
 
 def test_pairs_that_come_during_a_cancelled_refresh_count_afterwards():

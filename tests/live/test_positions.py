@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-import threading
 
 import numpy as np
 import pytest
@@ -62,14 +60,6 @@ def test_a_position_comes_with_the_change(index):
     assert index.positions == {"a": {"0": len(changes) - 1}, "b": "17-0", "c": [1, None, 0.5]}
 
 
-def test_what_is_given_out_is_a_copy(index):
-    position = {"0": [1]}
-    index.put_position("a", position)
-    position["0"].append(2)
-    index.positions["a"]["0"].append(3)
-    assert index.positions == {"a": {"0": [1]}}
-
-
 def test_a_refused_change_leaves_it_as_it_was(index):
     index.put_position("a", 1)
     refusals = [
@@ -113,33 +103,6 @@ def test_one_change_each(index):
     assert (index.ids.tolist(), index.positions, index.receipt("k")) == ([1], {"a": 1}, None)
 
 
-def test_bad_names_and_positions_are_refused(index):
-    for source in ("", 3, None, "s" * 1025):
-        with refused("expected the name of a source"):
-            index.put_position(source, 1)
-    for position in ({1, 2}, float("nan"), b"x", object()):
-        with refused("expected a position that JSON can hold"), index.reached("a", position):
-            index.add([1], rows(1))
-    with refused("expected a position of at most 65536 bytes"):
-        index.put_position("a", "x" * 70_000)
-    assert (index.positions, len(index)) == ({}, 0)
-
-
-def test_threads_have_their_own(index):
-    def work(name):
-        for number in range(20):
-            with index.reached(name, number):
-                index.add([f"{name}{number}"], rows(1, number))
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert index.positions == {"a": 19, "b": 19, "c": 19}
-    assert len(index) == 60
-
-
 def test_they_stay_when_the_index_is_opened_again_and_copied(tmp_path, index):
     with index.reached("a", "1-0"):
         index.add(None, rows(40))
@@ -181,18 +144,3 @@ def test_a_reader_sees_them_when_it_reads_again_and_reads_no_codes_for_them(tmp_
             assert reader.reload()
             assert (reader.positions, reader.serial) == ({"a": 6}, writer.serial)
             assert reader.codes == writer.codes
-
-
-def test_a_folder_without_positions_has_none_and_damage_is_noticed(tmp_path):
-    path = tmp_path / "items"
-    with LiveIndex(learner(), path=path) as index:
-        index.add(None, rows(3))
-    with LiveIndex.open(path) as index:
-        assert index.positions == {}
-        index.put_position("a", 1)
-    connection = sqlite3.connect(path / "items.db", isolation_level=None)
-    connection.execute("""UPDATE settings SET value = '{"a": 2}' WHERE key = 1""")
-    connection.close()
-    assert any("table settings, key 1" in problem for problem in check(path).problems)
-    with refused("table settings, key 1"):
-        LiveIndex.open(path)

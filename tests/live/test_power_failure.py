@@ -27,17 +27,15 @@ from tests.live.file_calls import FileCall, read_calls, run
 from tests.live.power_failures import ORDERS, Disk
 from tests.live.recorded_program import JOURNAL, MODEL
 from tests.live.test_crash import Expected, verify
-from tests.support import mostly_long, state_bytes, thorough
+from tests.support import state_bytes, thorough
 
-#: States of each program, half of them in either order; there are four programs, two of them every day.
+#: States of each program, half of them in either order; there are two programs, one of them every day.
 N_STATES = thorough(24, 500)
 N_CALLS = thorough(30, 120)
 
 PROGRAMS = {
-    "full, flat": ("index", "full"),
     "full, nested": ("a/b/c/index", "full"),
     "batch, flat": ("index", "batch"),
-    "batch, nested": ("a/b/c/index", "batch"),
 }
 
 Change = Callable[[list[FileCall]], list[FileCall]]
@@ -140,7 +138,10 @@ def compare_with_any(path: Path, notes: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", mostly_long(PROGRAMS, {"full, nested", "batch, flat"}))
+@pytest.mark.parametrize(
+    "name",
+    ["full, nested", *(pytest.param(name, marks=pytest.mark.long) for name in PROGRAMS if name != "full, nested")],
+)
 def test_nothing_acknowledged_is_lost(name: str, tmp_path: Path, record_property: Record) -> None:
     assert losses(name, tmp_path, N_STATES) == []
     record_property("tried", ("states after a power failure", N_STATES))

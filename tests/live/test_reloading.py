@@ -204,20 +204,18 @@ def counting(method):
         yield calls
 
 
-@pytest.mark.parametrize(
-    "step", ["add", "add many", "update", "payloads", "remove", "learn", "refresh", "roll back", "once"]
-)
-def test_only_what_changed_is_read(tmp_path, step):
+def test_only_what_changed_is_read(tmp_path):
     with small():
         program = filled(tmp_path / "items")
         for _ in range(3):
             program.learn()
         program.refresh()
         program.reader.reload()
-        program.step(step)
-        with counting("_read") as calls:
-            assert program.reader.reload()
-            assert not calls
+        for step in ("add", "add many", "update", "payloads", "remove", "learn", "refresh", "roll back", "once"):
+            program.step(step)
+            with counting("_read") as calls:
+                assert program.reader.reload()
+                assert not calls
         program.reload()
         program.close()
 
@@ -237,7 +235,7 @@ def test_everything_is_read_where_changes_were_forgotten(tmp_path):
     with small() as patched:
         patched.setattr(changes, "MOST_NOTES", 4)
         program = filled(tmp_path / "items")
-        for n in range(1, 8):
+        for n in (3, 4, 5):
             for _ in range(n):
                 program.update()
             with counting("_read") as calls:
@@ -323,19 +321,3 @@ def test_searches_see_all_of_a_change_or_nothing(tmp_path):
     assert not problems, problems[0]
     program.reload()
     program.close()
-
-
-def test_a_reader_of_an_empty_index_follows_a_refresh(tmp_path):
-    rng = np.random.default_rng(0)
-    with LiveIndex(OnlineHashing(12, random_state=0), refresh.by_hand(), path=tmp_path / "i") as index:
-        index.add(None, rows(40, rng))
-        index.remove(index.ids)
-        with LiveIndex.open(tmp_path / "i", read_only=True) as reader:
-            index.learn_pairs(rows(30, rng), rows(30, rng), rng.random(30) < 0.5)
-            index.refresh()
-            assert reader.reload()
-            assert files.to_bytes(reader.encoder) == files.to_bytes(index.encoder)
-            index.add(None, rows(40, rng))
-            assert reader.reload()
-            query = rows(5, rng)
-            assert reader.search(query, 7).distances.tolist() == index.search(query, 7).distances.tolist()

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
-import pyarrow
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
@@ -19,7 +17,6 @@ from tests.embed.test_embedder import Letters
 from tests.stores.memory_backend import MemoryBackend, Tables
 
 TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
-X = np.random.default_rng(0).normal(size=(2, 64))
 
 
 def live(**options: Any) -> LiveIndex:
@@ -95,47 +92,6 @@ def test_without_an_embedder_texts_are_refused(make: Any) -> None:
                 call()
 
 
-class Polars:
-    """A frame of polars, as far as it matters here."""
-
-    def to_dicts(self) -> list[dict[str, int]]:
-        return [{"n": 1}, {"n": 2}]
-
-
-FRAME = pandas.DataFrame({"n": [1, 2]})
-TABLE = pyarrow.Table.from_pandas(FRAME)
-
-
-@pytest.mark.parametrize("make", [live, in_a_store])
-@pytest.mark.parametrize(
-    ("payloads", "how"),
-    [
-        (FRAME, r'got a DataFrame; give its \.to_dict\("records"\)\.$'),
-        (Polars(), r"got a Polars; give its \.to_dicts\(\)\.$"),
-        (TABLE, r"got a Table; give its \.to_pylist\(\)\.$"),
-        (pyarrow.array([{"n": 1}, None]), r"got a StructArray; give its \.to_pylist\(\)\.$"),
-        (pandas.Series([{"n": 1}, None]), r"got a Series; give its \.tolist\(\)\.$"),
-        (np.array([{"n": 1}, None]), r"got a ndarray; give its \.tolist\(\)\.$"),
-        (7, r"got 7\.$"),
-        ("ab", r"got 'ab'\.$"),
-    ],
-    ids=["pandas", "polars", "Arrow", "Arrow column", "pandas column", "NumPy", "number", "text"],
-)
-def test_payloads_that_are_no_list_say_how_to_make_one(make: Any, payloads: Any, how: str) -> None:
-    with make() as index:
-        for add in (lambda: index.add_texts(TEXTS[:2], payloads=payloads), lambda: index.add(None, X, payloads)):
-            with pytest.raises(InvalidInput, match=rf"^expected a list of payloads, a dict or None each, {how}"):
-                add()
-        assert len(index) == 0
-
-
-def test_what_the_messages_say_is_taken() -> None:
-    for payloads in (FRAME.to_dict("records"), TABLE.to_pylist(), Polars().to_dicts()):
-        with live() as index:
-            index.add_texts(TEXTS[:2], payloads=payloads)
-            assert [payload["n"] for payload in index.payloads_of([0, 1]) if payload is not None] == [1, 2]
-
-
 # ------------------------------------------------------------------ the same embedder
 
 
@@ -169,17 +125,6 @@ def test_other_embedders_must_be_given_again_and_be_the_same(tmp_path: Path) -> 
             LiveIndex.open(tmp_path / "items", embed=other)
     with LiveIndex.open(tmp_path / "items", embed=Embedding(Letters(), "another name")) as index:
         assert index.find_text("open a file", 1).ids.tolist() == [0]
-
-
-def test_an_index_of_vectors_takes_texts_from_an_embedder_of_its_width(tmp_path: Path) -> None:
-    with live(path=tmp_path / "items", embed=None) as index:
-        index.add(None, Lexical(64).encode(TEXTS))
-    with pytest.raises(InvalidInput, match="holds vectors of 64 values, and the embedder 'lexical@2' makes 512"):
-        LiveIndex.open(tmp_path / "items", embed="lexical")
-    with LiveIndex.open(tmp_path / "items", embed="lexical:64") as index:
-        assert index.find_text(TEXTS[2], 1).ids.tolist() == [2]
-    with LiveIndex.open(tmp_path / "items") as index:  # which was kept
-        assert index.embedder is not None
 
 
 def test_a_reader_follows_a_writer_that_gets_an_embedder(tmp_path: Path) -> None:

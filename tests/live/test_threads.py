@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -15,13 +14,12 @@ from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live import storage, vectors
 from onlinehash.live.check import check
-from onlinehash.live.refresher import Refresh, newest_version
 from onlinehash.live.sqlite import records, segments
 from onlinehash.live.table import ItemTable
 from tests.live.model import pairs_of, ranked
-from tests.support import refused_without_a_trace, state_bytes, thorough
+from tests.support import refused_without_a_trace, state_bytes
 
-WIDTH, N_READERS = 8, 4
+WIDTH, N_READERS = 8, 2
 
 
 @pytest.fixture(autouse=True)
@@ -164,9 +162,7 @@ class Writer:
 
 
 @pytest.mark.filterwarnings("ignore:.* more than 100 times as long as a typical one")
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["flat", "multi"])
-@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+@pytest.mark.parametrize(("durable", "kind"), [(False, "flat"), (True, "multi")], ids=["memory", "durable"])
 def test_readers_hear_what_was_published_while_a_writer_works(durable, kind, published, tmp_path):
     path = tmp_path / "items" if durable else None
     with LiveIndex(learner(), refresh.every(10), kind, path, background=True, sync="batch") as index:
@@ -176,15 +172,11 @@ def test_readers_hear_what_was_published_while_a_writer_works(durable, kind, pub
         readers = [Reader(index, published, stop, seed) for seed in range(N_READERS)]
         for reader in readers:
             reader.start()
-        end = time.monotonic() + thorough(1, 30)
-
-        def is_enough() -> bool:
-            asked = time.monotonic() > end and all(reader.n_asked > 0 or reader.error for reader in readers)
-            return asked and index.refreshes > 0
-
+        n_steps = 0
         try:
-            while not is_enough() and not stop.is_set():
+            while not stop.is_set() and (n_steps < 100 or not index.refreshes or min(r.n_asked for r in readers) < 5):
                 writer.step()
+                n_steps += 1
         finally:
             stop.set()
             for reader in readers:
@@ -200,9 +192,8 @@ def test_readers_hear_what_was_published_while_a_writer_works(durable, kind, pub
 # ---------------------------------------------------------------------------------------------- beside changes
 
 
-@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
-def test_a_refresh_beside_changes_ends_with_the_law(durable, tmp_path):
-    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items" if durable else None) as index:
+def test_a_refresh_beside_changes_ends_with_the_law(tmp_path):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
         writer = Writer(index)
         writer.add(300)
         for _ in range(5):
@@ -369,41 +360,8 @@ def test_a_refresh_ends_the_one_before(monkeypatch):
     assert follows_the_law(index)
 
 
-def test_a_refresh_that_another_thread_begins_at_the_wrong_moment_is_ended_too(monkeypatch):
-    index = LiveIndex(learner(), refresh.by_hand())
-    index.add(None, rows(300))
-    _, go_on = held_up(monkeypatch)
-    index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    stop, jobs = index._refresher.stop, []
-
-    def stopped_but_begun_again() -> None:
-        stop()
-        if not jobs:
-            jobs.append(index._begin(newest_version(index), wait=False))
-            threading.Timer(0.05, go_on.set).start()
-
-    monkeypatch.setattr(index._refresher, "stop", stopped_but_begun_again)
-    index.refresh()
-    assert (jobs[0].wait(), index.refreshes) == (False, 1)
-    assert follows_the_law(index)
-
-
-def test_what_is_cancelled_has_begun(monkeypatch):
-    index = LiveIndex(learner(), refresh.by_hand())
-    index.add(None, rows(100))
-    start = Refresh.start
-
-    def start_while_somebody_cancels(self: Refresh) -> None:
-        index.cancel()
-        start(self)
-
-    monkeypatch.setattr(Refresh, "start", start_while_somebody_cancels)
-    assert index.refresh(wait=False).wait(10)
-
-
-@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
-def test_positions_stay_until_a_refresh_is_over(durable, tmp_path):
-    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items" if durable else None) as index:
+def test_positions_stay_until_a_refresh_is_over(tmp_path):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
         index.add(None, rows(300))
         index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
         with index._lock:  # so that it cannot end before the changes
@@ -431,18 +389,16 @@ def test_closing_ends_a_refresh(tmp_path):
         assert follows_the_law(again)
 
 
-@pytest.mark.thorough
 def test_several_threads_may_change_an_index():
     index = LiveIndex(learner(), refresh.every(3), background=True)
     index.add(None, rows(500))
     errors: list[Exception] = []
-    end = time.monotonic() + thorough(1, 20)
 
     def work(seed: int) -> None:
         rng, number = np.random.default_rng(seed), 1_000_000 * seed
         mine: list[int] = []
         try:
-            while time.monotonic() < end:
+            for _ in range(40):
                 number += 5
                 mine += range(number, number + 5)
                 index.add(mine[-5:], rows(5, number))
@@ -468,32 +424,14 @@ def test_several_threads_may_change_an_index():
 # ---------------------------------------------------------------------------------------------- what is held, and owned
 
 
-def test_what_a_reader_holds_never_changes():
-    index = LiveIndex(learner(), refresh.always())
-    index.add(None, rows(100))
-    codes, ids, encoder = index.codes, index.ids, index.encoder
-    hits, item = index.search(rows(3, 1), 5), index.get(7)
-    then = [codes.rows().tobytes(), ids.tobytes(), hits.ids.tobytes(), hits.distances.tobytes(), item.vector.tobytes()]
-    bits = encoder.transform(rows(20, 3))
-    index.update(list(range(100)), rows(100, 2))
-    index.learn_pairs(rows(50, 3), rows(50, 4), np.arange(50) % 2 == 0)
-    index.remove(list(range(50)))
-    index.add(None, rows(100, 5))
-    now = [codes.rows().tobytes(), ids.tobytes(), hits.ids.tobytes(), hits.distances.tobytes(), item.vector.tobytes()]
-    assert now == then
-    np.testing.assert_array_equal(encoder.transform(rows(20, 3)), bits)
-
-
-@pytest.mark.parametrize("call", ["search", "within", "add", "remove"])
-def test_an_index_in_memory_notices_at_the_next_call_what_its_learner_learned_elsewhere(call):
+def test_an_index_in_memory_notices_at_the_next_call_what_its_learner_learned_elsewhere():
     oh = learner()
     index = LiveIndex(oh, refresh.always())
     index.add(None, rows(100))
     old = index.encoder
     oh.partial_fit_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
     assert index.encoder is old
-    arguments = {"search": (rows(1)[0], 3), "within": (rows(1)[0], 3), "add": (None, rows(1)), "remove": ([5],)}
-    getattr(index, call)(*arguments[call])
+    index.search(rows(1)[0], 3)
     assert index.encoder is oh.snapshot()
     assert follows_the_law(index)
 
@@ -519,22 +457,3 @@ def test_a_durable_index_lets_nobody_else_teach_its_learner(tmp_path):
         state = state_bytes(oh)
     with LiveIndex.open(tmp_path / "items") as again:
         assert state_bytes(again.learner) == state
-
-
-def test_another_thread_may_not_teach_while_the_index_does(tmp_path):
-    oh = learner()
-    with LiveIndex(oh, path=tmp_path / "items") as index:
-        index.add(None, rows(100))
-        refusals: list[Exception] = []
-
-        def around() -> None:
-            try:
-                oh.learn_pair(*rows(2, 1), True)
-            except InvalidInput as error:
-                refusals.append(error)
-
-        with index._teaching():
-            thread = threading.Thread(target=around)
-            thread.start()
-            thread.join()
-        assert len(refusals) == 1

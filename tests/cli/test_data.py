@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
 from onlinehash import datasets
-from tests.cli.running import done, onlinehash, refused
+from tests.cli.running import done, onlinehash
 from tests.datasets.writing import write_mnist
 
 X = np.random.default_rng(0).random((20, 3), np.float32)
@@ -44,41 +43,3 @@ def test_verify_finds_what_is_not_the_published_file(folder: Path) -> None:
     as_json = onlinehash("data", folder, "--verify", "--json")
     assert as_json.code == 4
     assert len(next(one for one in as_json.document["sets"] if one["name"] == "mnist")["problems"]) == 4
-
-
-def test_the_folder_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ONLINEHASH_DATA", raising=False)
-    assert done("data").out.startswith("in data, known sets:")
-    monkeypatch.setenv("ONLINEHASH_DATA", "elsewhere")
-    assert done("data", "--json").document["folder"] == "elsewhere"
-
-
-def test_a_file(folder: Path) -> None:
-    path = folder / "mine.npz"
-    found = done("data", path, "--json").document
-    assert (found["rows"], found["dimensions"], found["classes"], found["queries"]) == (20, 3, 4, None)
-    assert found["fingerprint"] == datasets.load(path).fingerprint
-    assert done("data", path).out.splitlines() == [
-        f"file         {path}",
-        "vectors      20 of 3 float32",
-        "labels       4 classes",
-        "memory       400 bytes",
-        f"fingerprint  {found['fingerprint']}",
-    ]
-
-
-def test_a_file_with_queries(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        file["train"], file["test"], file["neighbors"] = X, X[:2], np.zeros((2, 5), int)
-        file.attrs["distance"] = "euclidean"
-    lines = done("data", tmp_path / "a.hdf5").out.splitlines()
-    assert lines[2:4] == ["labels       none", "queries      2, the 5 nearest of each (euclidean)"]
-
-
-def test_refusals(folder: Path) -> None:
-    assert refused("data", folder / "none") == (2, f"no such file or folder: {folder / 'none'}.")
-    assert refused("data", folder / "mine.npz", "--verify")[0] == 2
-    assert refused("data", folder / "notes.txt")[0] == 2
-    (folder / "bad.npz").write_text("x")
-    assert refused("data", folder / "bad.npz")[0] == 4

@@ -16,11 +16,9 @@ from tests.cli.running import Data, done, refused
 DATA = Data.make()
 
 
-@pytest.fixture(params=[1, 3], ids=["one model", "three models"])
-def learner(request: pytest.FixtureRequest) -> Any:
-    models = {} if request.param == 1 else {"n_models": request.param}
-    kind = OnlineHashing if request.param == 1 else MultiModelOnlineHashing
-    return kind(11, random_state=0, **models).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
+@pytest.fixture
+def learner() -> Any:
+    return MultiModelOnlineHashing(11, n_models=3, random_state=0).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def test_an_encoder_encodes_too(tmp_path: Path, files: tuple[Path, Path], learne
     assert (code, message) == (2, f"expected a learner or an encoder in {tmp_path / 'c.oh'}, got Codes.")
 
 
-@pytest.mark.parametrize("header", ["p,q,r,s", "p,q,r,s,label", "id,p,q,r,s", "p,q,r,s,kind"])
+@pytest.mark.parametrize("header", ["p,q,r,s,label", "id,p,q,r,s"])
 def test_labels_and_ids_are_left_alone(files: tuple[Path, Path], learner: Any, header: str) -> None:
     names = header.split(",")
     rows = [[*numbers] if "id" not in names else [f"i{k}", *numbers] for k, numbers in enumerate(DATA.X.tolist())]

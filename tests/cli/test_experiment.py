@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -92,26 +91,6 @@ def test_tables_are_printed(plan, folder):
     assert onlinehash("experiment", "table", plan, "--results", folder, "--json").document
 
 
-def test_tables_show_another_measure_and_are_written_as_markdown(plan, folder):
-    told = onlinehash("experiment", "table", plan, "--results", folder, "--measure", "precision@100", "--markdown")
-    assert told.code == 0, told.err
-    assert told.out.startswith("| set | contestant | 8 bits | 16 bits |")
-    assert "precision@100" in told.out
-    assert onlinehash("experiment", "table", plan, "--results", folder, "--measure", "beauty").code == 2
-
-
-@pytest.mark.long
-def test_claims_are_judged_by_kept_results():
-    """Of those of the project: what the pages say."""
-    kept = Path(__file__).parents[2] / "docs/results"
-    told = onlinehash("experiment", "claims", "--results", kept)
-    assert told.code == 0, told.err
-    first, verdict, *_ = told.out.splitlines()
-    page = (Path(__file__).parents[2] / "docs/explanation/reproduce/claims.md").read_text("utf-8")
-    assert f"## {first.rstrip('.')}\n\n**{verdict.strip().capitalize()}**" in page
-    assert onlinehash("experiment", "claims", "--results", "nowhere").code == 2
-
-
 @pytest.fixture(scope="module")
 def read_otherwise(tmp_path_factory) -> Path:
     """Made-up results of a plan, as it is and under a reading."""
@@ -140,34 +119,6 @@ def test_claims_under_a_reading(read_otherwise):
     verdicts = f"{first['verdict']}; as planned, by the same lengths and seeds: {first['planned']}"
     assert f"{number}. {first['text']}\n   {verdicts}\n   {first['measured'].splitlines()[0]}" in told.out
     assert onlinehash(*arguments, "--reading", "all", "--json").document == under.document  # no other one was run
-
-
-def test_claims_under_a_reading_that_nobody_ran_or_knows(read_otherwise):
-    arguments = "experiment", "claims", "--results", read_otherwise
-    lacking = onlinehash(*arguments, "--reading", "klsh")
-    assert lacking.code == 2
-    assert "no results under these readings" in lacking.err
-    assert "expected a reading among" in onlinehash(*arguments, "--reading", "mirrored").err
-
-
-@pytest.mark.long
-def test_tables_under_a_reading():
-    kept = Path(__file__).parents[2] / "docs/results"
-    told = onlinehash("experiment", "table", "batch", "--reading", "klsh", "--results", kept, "--json")
-    assert told.code == 0, told.err
-    refused = onlinehash("experiment", "table", "beta", "--reading", "klsh", "--results", kept)
-    assert refused.code == 2
-    assert "none of these plans is run under that reading" in refused.err
-
-
-def test_a_contestant_is_run_again_where_that_is_asked_for(plan, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "runs")
-    few = ("--data", "cifar10=digits", "--workers", 1, "--results", tmp_path / "runs", "--json")
-    again = onlinehash("experiment", "run", plan, "--again", "LSH", *few)
-    assert (again.document["done"], again.document["found"]) == (4, 12)
-    lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
-    assert len(lines) == 32
-    assert onlinehash("experiment", "run", plan, "--again", "Nobody", *few).code == 2
 
 
 def test_plans_are_listed():
@@ -199,14 +150,6 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
     assert ran.document["done"] == 8
     assert len(ran.document["failures"]) == 2
     assert "dissimilar_ratio" in json.dumps(ran.document["failures"])
-
-
-def test_plans_that_cannot_be_are_told(plan, tmp_path):
-    few = ("--seeds", 1, "--workers", 1, "--results", tmp_path)
-    ran = onlinehash("experiment", "run", "drift-sudden-rotated", plan, "--data", "gist1m=digits", *few, "--json")
-    assert ran.code == 0
-    assert list(ran.document["skipped"]) == ["drift-sudden-rotated"]
-    assert ran.document["done"] > 0
 
 
 #: The command, which waits for ever when it has kept three results: on no machine is it done before it is killed.
@@ -278,21 +221,6 @@ def test_kept_results_can_be_verified(known_runs, tmp_path):
     assert places == {("centring (quick)", "as planned", "map")}
     other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
     assert other.document != checked.document
-
-
-def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
-    shutil.copytree(known_runs, tmp_path / "runs")
-    lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
-    documents = [json.loads(line) for line in lines]
-    for document in documents:
-        document["checkpoints"][-1]["precision@100"] += 0.1
-    (tmp_path / "runs" / "results.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
-    checked = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs", "--json")
-    assert checked.code == 1
-    assert (checked.document[0]["measured"], checked.document[0]["verdict"]) == ("precision@100", "different")
-    told = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs")
-    assert told.code == 1
-    assert told.out.split()[:2] == ["plan", "reading"]
 
 
 @pytest.mark.parametrize(

@@ -139,15 +139,6 @@ def test_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "got an index in" in message
 
 
-def test_a_feature_map_is_named(tmp_path: Path) -> None:
-    onlinehash.save(taught(features=RbfAnchors(500, width=2.0)), tmp_path / "m.oh")
-    found = done("info", tmp_path / "m.oh", "--json").document
-    assert found["parameters"]["features"]["class"] == "RbfAnchors"
-    assert found["parameters"]["features"]["width"] == 2.0
-    assert found["learned"]["pending"] == 120
-    assert "120 pairs, until the feature map has met 357 more distinct points" in done("info", tmp_path / "m.oh").out
-
-
 def test_the_health_of_the_bits(tmp_path: Path, model: Path) -> None:
     X = DATA.X.copy()
     learner = taught()
@@ -204,9 +195,3 @@ def test_held_out_pairs_by_id(tmp_path: Path, model: Path) -> None:
     one_kind = DATA.jsonl(HELD_OUT).replace("false", "true")
     (tmp_path / "kind.jsonl").write_text(one_kind)
     assert "similar and dissimilar pairs" in refused("info", model, "--pairs", tmp_path / "kind.jsonl")[1]
-
-
-def test_an_encoder_has_no_before(tmp_path: Path) -> None:
-    onlinehash.save(taught().snapshot(), tmp_path / "e.oh")
-    pairs = DATA.write_pairs(tmp_path / "p.jsonl", HELD_OUT)
-    assert list(done("info", tmp_path / "e.oh", "--pairs", pairs, "--json").document["held_out"]) == ["now"]

@@ -57,22 +57,25 @@ def test_pairs_from_every_format(tmp_path: Path, ending: str) -> None:
     same(tmp_path / "m.oh", from_pairs())
 
 
-@pytest.mark.parametrize("column", ["similar", "Clicked"])
-def test_zeros_and_ones_in_a_named_column(tmp_path: Path, column: str) -> None:
+def test_zeros_and_ones_in_a_named_column(tmp_path: Path) -> None:
     """What a click log holds; a column similar that is not the one named is not looked at."""
-    header = [f"{side}_{k}" for side in "ab" for k in range(4)] + [column, *["similar"] * (column != "similar")]
+    header = [f"{side}_{k}" for side in "ab" for k in range(4)] + ["Clicked", "similar"]
     rows = np.column_stack([DATA.A, DATA.B, DATA.similar.astype(int)]).tolist()
-    lines = [[*map(str, row[:-1]), f"{row[-1]:.0f}", *["?"] * (column != "similar")] for row in rows]
+    lines = [[*map(str, row[:-1]), f"{row[-1]:.0f}", "?"] for row in rows]
     (tmp_path / "p.csv").write_text("\n".join(",".join(line) for line in [header, *lines]))
-    named = [] if column == "similar" else ["--similar-column", "clicked"]
-    done("learn", tmp_path / "p.csv", *named, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
+    done(
+        "learn",
+        tmp_path / "p.csv",
+        "--similar-column",
+        "clicked",
+        "--method",
+        "OH",
+        "--bits",
+        16,
+        "-o",
+        tmp_path / "m.oh",
+    )
     same(tmp_path / "m.oh", from_pairs())
-
-
-def test_a_column_that_is_not_there(tmp_path: Path) -> None:
-    write_pairs(tmp_path / "p.csv")
-    _, said = refused("learn", tmp_path / "p.csv", "--similar-column", "clicked", "-o", tmp_path / "m.oh")
-    assert "expected a column clicked, got the columns a_0," in said
 
 
 def write_points(path: Path) -> list[object]:
@@ -129,12 +132,6 @@ def test_weights_count(tmp_path: Path) -> None:
     same(tmp_path / "m.oh", expected)
 
 
-def test_several_files_are_one_stream(tmp_path: Path) -> None:
-    parts = [DATA.write_pairs(tmp_path / f"{k}.jsonl", slice(*cut)) for k, cut in enumerate([(0, 17), (17, 60)])]
-    done("learn", *parts, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
-    same(tmp_path / "m.oh", from_pairs())
-
-
 # ------------------------------------------------------------------ parameters
 
 
@@ -150,55 +147,10 @@ def test_parameters(tmp_path: Path) -> None:
     assert onlinehash.load(model).n_bits == 64
 
 
-@pytest.mark.parametrize(
-    ("text", "features"),
-    [
-        ("rbf:7", RbfAnchors(7)),
-        ("rbf:7,width=1.5,normalize=true", RbfAnchors(7, width=1.5, normalize=True)),
-    ],
-)
-def test_features(tmp_path: Path, text: str, features: RbfAnchors) -> None:
+def test_features(tmp_path: Path) -> None:
+    text, features = "rbf:7,width=1.5,normalize=true", RbfAnchors(7, width=1.5, normalize=True)
     done("learn", "-", "--method", "OH", "--bits", 16, "--features", text, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
     same(tmp_path / "m.oh", from_pairs(features=features))
-
-
-def test_rbf_alone_has_the_usual_number_of_anchors(tmp_path: Path) -> None:
-    out = run("learn", "-", "--features", "rbf", "-o", tmp_path / "m.oh", "--json", stdin=DATA.jsonl()).lines
-    assert onlinehash.load(tmp_path / "m.oh").features.n_anchors == 300
-    assert out[-1]["pending"] == 60
-    assert out[-1]["pairs"] == 0
-    assert refused("encode", tmp_path / "m.oh", "-", stdin="")[0] == 3
-
-
-def test_a_feature_map_that_still_waits_is_told_in_words_of_the_command_line(tmp_path: Path) -> None:
-    model, arguments = tmp_path / "m.oh", ["--features", "rbf:1000", "-o", tmp_path / "m.oh"]
-    n_more = 1000 - len(np.unique(np.concatenate([DATA.A, DATA.B]), axis=0))
-    sentence = (
-        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; continue with "
-        f"`onlinehash learn FILES --resume {model} --output {model}`, or start again with fewer anchors."
-    )
-    outcome = run("learn", "-", *arguments, stdin=DATA.jsonl())
-    assert (outcome.code, outcome.err) == (0, f"onlinehash: warning: {sentence}\n")
-    outcome = run("learn", "-", *arguments, "--json", stdin=DATA.jsonl())
-    assert json.loads(outcome.err) == {"warning": sentence}
-    assert (outcome.lines[-1]["pending"], outcome.lines[-1]["waiting_for"]) == (60, n_more)
-    pairs = DATA.write_pairs(tmp_path / "p.jsonl")
-    np.save(tmp_path / "x.npy", DATA.X)
-    for command in (["encode", model, tmp_path / "x.npy"], ["info", model, "--pairs", pairs]):
-        assert refused(*command) == (3, sentence)
-    assert f"60 pairs, until the feature map has met {n_more} more distinct points" in done("info", model).out
-    resumed = Data.make(1200).jsonl()
-    assert done("learn", "-", "--resume", model, "-o", model, "--json", stdin=resumed).lines[-1]["waiting_for"] == 0
-
-
-def test_a_method_that_does_not_learn_from_pairs_has_no_loss(tmp_path: Path) -> None:
-    arguments = ["learn", "-", "--method", "LSH", "--bits", 16, "-o", tmp_path / "m.oh"]
-    (last,) = done(*arguments, "--json", stdin=DATA.jsonl()).lines
-    assert last["pairs"] == 60
-    assert [last[name] for name in ("loss", "update_rate", "cumulative_loss")] == [None] * 3
-    for out in (done(*arguments, stdin=DATA.jsonl()).out, done("info", tmp_path / "m.oh").out):
-        (line,) = (line for line in out.splitlines() if line.startswith("loss"))
-        assert line.split(maxsplit=1)[1] == "none, as the method learns without feedback, or all at once"
 
 
 def test_lsh_needs_no_labels(tmp_path: Path) -> None:
@@ -239,39 +191,8 @@ def test_rows_tell_what_the_pairs_since_the_row_before_did(tmp_path: Path) -> No
     assert last["update_rate"] == pytest.approx((updates.step > 0).mean())
 
 
-def test_people_get_the_same_rows(tmp_path: Path) -> None:
-    model = tmp_path / "m.oh"
-    *rows, last = done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, "--json", stdin=DATA.jsonl()).lines
-    lines = done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, stdin=DATA.jsonl()).out.splitlines()
-    assert lines[0].split() == ["pairs", "loss", "a", "pair", "update", "rate", "bits", "moved"]
-    for line, row in zip(lines[1:8], rows, strict=True):
-        cells = [f"{row['pairs']}", f"{row['loss']:.3f}", f"{row['update_rate']:.1%}", f"{row['bits_moved']}"]
-        assert line.split() == cells
-    facts = dict(line.split(maxsplit=1) for line in lines[8:])
-    assert facts["learned"] == "60 pairs; 120 points of 4 features (float64)"
-    assert facts["loss"].startswith(f"{last['loss']:.3f} a pair")
-    assert f"C capped {last['capped_share']:.1%} of {last['steps']} steps" in facts["updates"]
-    assert facts["saved"] == f"OnlineHashing, as {model}"
-
-
-def test_pairs_that_wait_for_anchors_are_counted(tmp_path: Path) -> None:
-    arguments = ["learn", "-", "--method", "OH", "--bits", 16, "--features", "rbf:20", "-o", tmp_path / "m.oh"]
-    rows = done(*arguments, "--json", stdin=DATA.jsonl()).lines[:-1]
-    waits = OnlineHashing(16, features=RbfAnchors(20), random_state=0)
-    pending = waits.learn_pairs(DATA.A, DATA.B, DATA.similar).pending
-    assert pending.any()
-    assert [row["pending"] for row in rows] == [pending[row["pairs"] - 1] for row in rows]
-    assert "8 wait for anchors" in done(*arguments, stdin=DATA.jsonl()).out
-
-
-def test_labelled_vectors_are_counted_two_by_two(tmp_path: Path) -> None:
-    np.savez(tmp_path / "p.npz", X=DATA.X[:41], y=DATA.y[:41])
-    rows = done("learn", tmp_path / "p.npz", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", "--json").lines
-    assert [row["pairs"] for row in rows] == [1, 2, 4, 8, 16, 20, 20]
-
-
-@pytest.mark.parametrize("limit", [1, 16, 37])
-def test_limit(tmp_path: Path, limit: int) -> None:
+def test_limit(tmp_path: Path) -> None:
+    limit = 37
     rest = ["--method", "OH", "--bits", 16, "--limit", limit, "-o", tmp_path / "m.oh", "--json"]
     rows = done("learn", "-", *rest, stdin=DATA.jsonl(slice(0, limit)) + "not looked at").lines
     assert rows[-2]["pairs"] == rows[-1]["pairs"] == limit
@@ -285,9 +206,8 @@ def test_limit(tmp_path: Path, limit: int) -> None:
 
 
 @pytest.mark.parametrize("features", [[], ["--features", "rbf:20"]])
-@pytest.mark.parametrize("cut", [1, 5, 31])
-def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, cut: int, features: list[str]) -> None:
-    model, whole = tmp_path / "m.oh", tmp_path / "whole.oh"
+def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, features: list[str]) -> None:
+    model, whole, cut = tmp_path / "m.oh", tmp_path / "whole.oh", 5
     assert (
         run("learn", "-", "--method", "OH", "--bits", 16, *features, "-o", model, stdin=DATA.jsonl(slice(0, cut))).code
         == 0
@@ -300,9 +220,8 @@ def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, cut: int, featu
     assert rest.lines[-1]["cumulative_loss"] == at_once.lines[-1]["cumulative_loss"]
 
 
-@pytest.mark.parametrize("cut", [1, 6, 33])
-def test_resume_with_a_labelled_point_that_waits(tmp_path: Path, cut: int) -> None:
-    model = tmp_path / "m.oh"
+def test_resume_with_a_labelled_point_that_waits(tmp_path: Path) -> None:
+    model, cut = tmp_path / "m.oh", 33
     for name, rows in (("first", slice(0, cut)), ("rest", slice(cut, None))):
         np.savez(tmp_path / f"{name}.npz", X=DATA.X[rows], y=DATA.y[rows])
     done("learn", tmp_path / "first.npz", "--method", "OH", "--bits", 16, "-o", model)
@@ -340,22 +259,10 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
             ["--method", "OH", "--set", "D=1"],
             "OnlineHashing has no parameter 'D'; --set takes one of C, burn_in, centre, ",
         ),
-        (["--set", "C"], "expected name=value, got 'C'."),
-        (["--set", "n_bits=3"], "use --bits instead of --set n_bits."),
         (["--method", "OH", "--set", "C=-1"], "OnlineHashing expects C to be a finite number above 0, got -1."),
-        (["--method", "OH", "--set", "C=much"], "OnlineHashing expects C to be a finite number above 0, got 'much'."),
         (["--features", "poly:3"], "expected features such as rbf, rbf:300"),
-        (["--features", "rbf:3,anchors=2"], "expected features such as rbf, rbf:300"),
-        (
-            ["--features", "rbf:many"],
-            "RbfAnchors expects n_anchors to be an integer from 1 to 1000000, got 'many'.",
-        ),
         (["--bits", "0"], "BlendedPairHashing expects n_bits to be an integer from 1 to 4096, got 0."),
-        (["--bits", "x"], "Invalid value for '--bits'"),
-        (["--limit", "0"], "Invalid value for '--limit'"),
         (["--format", "xml"], "expected a format among jsonl, csv, "),
-        (["--format", "npz"], "expected jsonl or csv on standard input, got npz"),
-        (["--labels", "y.npy"], "- takes no file of labels"),
     ],
 )
 def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
@@ -378,12 +285,6 @@ def test_bad_input_saves_nothing(tmp_path: Path) -> None:
     files = [tmp_path / "x.npy"] * 2
     assert "needs exactly one file" in refused("learn", *files, "--labels", tmp_path / "x.npy", "-o", model)[1]
     assert not model.exists()
-
-
-def test_a_later_file_that_is_missing_is_told_before_the_work(tmp_path: Path) -> None:
-    pairs = DATA.write_pairs(tmp_path / "p.jsonl")
-    code, told = refused("learn", pairs, tmp_path / "no.jsonl", "-o", tmp_path / "m.oh")
-    assert (code, told) == (2, f"no such file: {tmp_path / 'no.jsonl'}.")
 
 
 def test_a_bad_line_after_some_rows_ends_with_one_sentence(tmp_path: Path) -> None:

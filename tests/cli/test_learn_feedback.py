@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from onlinehash import LiveIndex, feedback, refresh, streams
-from onlinehash.errors import InvalidInput, NotSupported
+from onlinehash.errors import InvalidInput
 from onlinehash.index.api import VectorIndex
 from tests.cli.running import done, onlinehash, refused
 
@@ -145,14 +145,6 @@ def test_a_column_of_clicks_with_a_row_for_each_result(tmp_path: Path) -> None:
         assert taught(index) == taught(expected)
 
 
-def test_ids_that_are_strings(tmp_path: Path) -> None:
-    rows = [{"query": "a", "shown": ["b", "c"], "clicked": ["c"]}]
-    with index_in(None, list("abcde")) as index, index_in(None, list("abcde")) as expected:
-        feedback.learn(index, lines(tmp_path / "log.jsonl", rows))
-        expected.learn_pairs_by_id(["a", "a"], ["b", "c"], [False, True], [0.5, 1])
-        assert taught(index) == taught(expected)
-
-
 def test_what_is_refused(tmp_path: Path) -> None:
     index_in(tmp_path / "items").close()
     log = lines(tmp_path / "log.jsonl", LOG)
@@ -170,18 +162,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ]:
         code, said = refused("learn", *arguments)
         assert (code, problem in said) == (2, True), said
-
-
-def test_an_index_must_keep_positions(tmp_path: Path) -> None:
-    from onlinehash import connect, serve
-
-    file = lines(tmp_path / "log.jsonl", LOG)
-    with (
-        serve.background(index_in(None)) as url,
-        connect(url) as remote,
-        pytest.raises(NotSupported, match="positions"),
-    ):
-        feedback.learn(remote, file)
 
 
 def test_texts_where_ids_belong_are_told_and_not_passed_over(tmp_path: Path) -> None:
@@ -214,7 +194,7 @@ def test_codes_follow_what_an_earlier_run_has_learned(tmp_path: Path) -> None:
         assert not any(index.behind)
 
 
-@pytest.mark.parametrize("name", ["log.jsonl", "log.csv"])
+@pytest.mark.parametrize("name", ["log.csv"])
 def test_bad_rows_are_left_out_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(feedback, "BLOCK_ROWS", 4)
     good = [
@@ -258,18 +238,3 @@ def test_a_cell_that_is_no_list_is_not_taken_for_no_clicks(tmp_path: Path, colum
     code, said = refused("learn", "--clicks", tmp_path / "log.csv", "--index", tmp_path / "items")
     assert code == 2
     assert f"line 2: expected a list of ids such as [4, 17] for {column}, got '1 2'" in said
-
-
-def test_one_query_that_is_an_id_does_not_make_ids_of_texts(tmp_path: Path) -> None:
-    index = index_in(None, ["open", "close", "read", "day", "write"])
-    log = [{"query": query, "shown": ["day"], "clicked": ["day"]} for query in ("open", "warm days")]
-    file, before = lines(tmp_path / "log.jsonl", log), taught(index)
-    with pytest.raises(InvalidInput, match="the query 'warm days' is not the id of an item"):
-        feedback.learn(index, file)
-    assert taught(index) == before
-
-
-def test_an_id_with_spaces_that_is_gone_is_no_text(tmp_path: Path) -> None:
-    index = index_in(None, ["an open", "a close", "a read", "a day", "a write"])
-    log = [{"query": query, "shown": ["a day"], "clicked": ["a day"]} for query in ("an open", "a lost one")]
-    assert feedback.learn(index, lines(tmp_path / "log.jsonl", log)) == (2, 0, 1, 1, 0)

@@ -18,15 +18,13 @@ from onlinehash import (
     FlatIndex,
     Hits,
     LiveIndex,
-    MultiModelOnlineHashing,
     OnlineHashing,
     RbfAnchors,
     embed,
-    load,
     refresh,
     save,
 )
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError
 from onlinehash.live.storage import Storage
 from tests.cli.running import Data, done, refused
 from tests.embed.test_embedder import Letters
@@ -102,21 +100,6 @@ def test_info_tells_which_embedder_made_the_vectors(path: Path) -> None:
     assert facts_of(path)["embedder"] == "letters:Letters, vectors of 5 values"
 
 
-def test_info_of_several_models_after_a_roll_back(path: Path) -> None:
-    with LiveIndex(
-        MultiModelOnlineHashing(9, n_models=2, random_state=0), path=path, refresh=refresh.by_hand()
-    ) as index:
-        index.add(None, DATA.X)
-        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
-        index.refresh()
-        index.roll_back()
-    words = facts_of(path)
-    assert words["index"] == "LiveIndex of 80 items, 9 bits for each of 2 models"
-    assert words["encoder"].endswith(", serial 1")
-    assert words["kept"] == "serial 2"
-    assert words["refresh"] == "by_hand(), which pauses since a roll-back"
-
-
 def test_info_without_hash_functions_and_with_a_policy_of_ones_own(path: Path) -> None:
     class AtNight:
         def due(self, index: Any) -> bool:
@@ -129,12 +112,6 @@ def test_info_without_hash_functions_and_with_a_policy_of_ones_own(path: Path) -
     words = facts_of(path)
     assert words["encoder"] == "none yet"
     assert words["refresh"] == "one that is not stored"
-
-
-def test_a_learner_without_a_seed_is_read_back_as_it_was(path: Path) -> None:
-    with LiveIndex(OnlineHashing(8), path=path) as index:
-        index.add(None, DATA.X)
-    assert done("info", path, "--json").document["behind"] == {"bits": 0, "pairs": 0}
 
 
 def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
@@ -162,12 +139,10 @@ def plain(hits: Any) -> list[tuple[list[Any], list[int]]]:
     return [(ids.tolist(), distances.tolist()) for ids, distances in rows]
 
 
-@pytest.mark.parametrize("models", [{}, {"n_models": 2}], ids=["one model", "two models"])
-def test_search(tmp_path: Path, path: Path, models: dict[str, int]) -> None:
-    kind = MultiModelOnlineHashing if models else OnlineHashing
+def test_search(tmp_path: Path, path: Path) -> None:
     queries, target = tmp_path / "q.npy", tmp_path / "hits.csv"
     np.save(queries, DATA.A[:5] + 0.1)
-    with LiveIndex(kind(12, random_state=0, **models), path=path, refresh=refresh.by_hand()) as index:
+    with LiveIndex(OnlineHashing(12, random_state=0), path=path, refresh=refresh.by_hand()) as index:
         index.add([f"item{k}" for k in range(80)], DATA.X)
         index.learn_pairs(DATA.A, DATA.B, DATA.similar)  # so that the learner would make other codes
         index.remove("item3")
@@ -218,18 +193,6 @@ def test_search_among_some_items(tmp_path: Path, path: Path) -> None:
     assert (code, "--where needs the folder of a live index" in message) == (2, True), message
 
 
-def test_search_where_the_policy_is_not_stored(tmp_path: Path, path: Path) -> None:
-    class Never:
-        def due(self, index: Any) -> bool:
-            return False
-
-    np.save(tmp_path / "q.npy", DATA.X[:2])
-    with LiveIndex(OnlineHashing(12, random_state=0), path=path, refresh=Never()) as index:
-        index.add(None, DATA.X)
-        expected = plain(index.search(DATA.X[:2], 10))
-    assert answers(path, tmp_path / "q.npy", "--codes") == expected
-
-
 def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:
     queries = tmp_path / "q.npy"
     np.save(queries, DATA.X[:2])
@@ -249,16 +212,6 @@ def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:
     assert refused("search", other, queries, "-o", other)[0] == 2
     with LiveIndex.open(other):  # which the refused search let go of
         pass
-
-
-def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path) -> None:
-    np.save(tmp_path / "x.npy", DATA.X)
-    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
-        index.add(None, DATA.X)
-    expected = f"expected a file at {path}, got a folder; open the folder of a live index with LiveIndex.open."
-    assert refused("encode", path, tmp_path / "x.npy") == (2, expected)
-    with pytest.raises(InvalidInput, match=re.escape(expected)):
-        load(path)
 
 
 #: Those that are one, or ask one: tests/cli/test_serve.py, tests/consume, tests/stores/test_postgres_cli.py.

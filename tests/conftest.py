@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -65,6 +66,15 @@ def logging_as_before() -> Iterator[None]:
     for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Any]:
+    """One server for all tests of a process: each makes a schema or a database of its own."""
+    from tests.servers import PostgresServer  # not above, where its assertions would not be rewritten
+
+    with PostgresServer() as server:
+        yield server
 
 
 # ------------------------------------------------------------------ the beginning

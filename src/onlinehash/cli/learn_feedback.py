@@ -26,7 +26,6 @@ def learn(
     as_json: bool,
 ) -> None:
     """Learn the files in order, and bring the codes up to date."""
-    from onlinehash.consume.address import without_login
     from onlinehash.live.storage import Storage
 
     is_folder = not is_postgres(target)
@@ -35,8 +34,9 @@ def learn(
     nothing = parameters.Choices(None, None, None, None, None)
     began = time.perf_counter()
     embedder = parameters.load_embedder(embed)
-    with parameters.open_index(target, schema, nothing, embed=embedder) as index, progress_bar(len(files)) as show:
+    with progress_bar(len(files)) as show, parameters.open_index(target, schema, nothing, embed=embedder) as index:
         found, complaints = list[feedback.Learned](), list[InvalidInput]()
+        agreements = [feedback.Agreement() for _ in files]
         for number, file in enumerate(files):
 
             def watch(share: float | None, rows: int, number: int = number) -> None:
@@ -52,17 +52,32 @@ def learn(
                     similar_column=similar_column,
                     watch=watch,
                     bad_row=complaints.append if skip_bad else None,
+                    agreement=agreements[number],
                 )
             )
         if any(index.behind):  # perhaps since a run that ended before it came so far
             index.refresh()
     seconds = time.perf_counter() - began
     output.print_left_out(complaints)
-    for file, one in zip(files, found, strict=True):
+    for file, one, agreement in zip(files, found, agreements, strict=True):
         if as_json:
-            output.print_json({"file": file, **one._asdict(), "seconds": seconds})
-            continue
-        earlier = f", {one.rows_before:,} rows were learned before" if one.rows_before else ""
-        gone = f", {one.unknown:,} pairs of items that are not there" if one.unknown else ""
-        bad = f", {one.bad:,} rows left out" if one.bad else ""
-        print(f"{file}: {one.rows:,} rows, {one.pairs:,} pairs learned by {without_login(target)}{earlier}{gone}{bad}")
+            clicks = {"compared": agreement.compared, "agreed": agreement.agreed, "p_value": agreement.p_value}
+            output.print_json({"file": file, **one._asdict(), **clicks, "seconds": seconds})
+        else:
+            _tell(file, target, one)
+        if agreement.is_chance:
+            output.warn(
+                f"{file}: for {agreement.agreed:,} of {agreement.compared:,} queries, results that were clicked were "
+                f"nearer than the others, which is no more than chance (p = {agreement.p_value:.2f}): the clicks may "
+                "be noise, or too few to learn from.",
+                as_json,
+            )
+
+
+def _tell(file: str, target: str, one: feedback.Learned) -> None:
+    from onlinehash.consume.address import without_login
+
+    earlier = f", {one.rows_before:,} rows were learned before" if one.rows_before else ""
+    gone = f", {one.unknown:,} pairs of items that are not there" if one.unknown else ""
+    bad = f", {one.bad:,} rows left out" if one.bad else ""
+    print(f"{file}: {one.rows:,} rows, {one.pairs:,} pairs learned by {without_login(target)}{earlier}{gone}{bad}")

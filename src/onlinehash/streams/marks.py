@@ -36,6 +36,7 @@ class Marks(NamedTuple):
     ids: list[Id]
     similar: list[bool]
     weight: list[float]
+    shown: list[Id]  #: all results that were shown, in order; empty for ratings and verdicts
 
 
 class MarkReader:
@@ -85,8 +86,8 @@ class MarkReader:
             return "text", values
         return "id", [self._id(table, row, value, name) for row, value in enumerate(values)]
 
-    def _said(self, table: Table) -> Iterator[tuple[list[Id], list[bool], list[float]]]:
-        """For each row, the items of which it says something, and what."""
+    def _said(self, table: Table) -> Iterator[tuple[list[Id], list[bool], list[float], list[Id]]]:
+        """For each row, the items of which it says something, and what, and all that were shown."""
         verdict = self._similar_column
         if verdict is None and {"shown", "clicked"} <= table.columns.keys():
             return (self._clicked(table, row) for row in range(len(table)))
@@ -100,9 +101,11 @@ class MarkReader:
         if verdict is None:
             raise table.lacks("a column rating, similar or duplicate, or the columns shown and clicked")
         similar, weights = self._similar(table.named(verdict, "similar"), verdict).tolist(), columns.weights(table)
-        return (([id], [similar[row]], [1.0 if weights is None else float(weights[row])]) for row, id in enumerate(ids))
+        return (
+            ([id], [similar[row]], [1.0 if weights is None else float(weights[row])], []) for row, id in enumerate(ids)
+        )
 
-    def _clicked(self, table: Table, row: int) -> tuple[list[Id], list[bool], list[float]]:
+    def _clicked(self, table: Table, row: int) -> tuple[list[Id], list[bool], list[float], list[Id]]:
         shown, clicked = (
             [self._id(table, row, value, name) for value in _listed(table, row, name)] for name in ("shown", "clicked")
         )
@@ -110,9 +113,9 @@ class MarkReader:
             pairs = from_clicks(None, shown, clicked, **self._weights)
         except InvalidInput as error:
             raise table.error(row, str(error).rstrip(".")) from None
-        return pairs.ids_b, pairs.similar, pairs.weight
+        return pairs.ids_b, pairs.similar, pairs.weight, shown
 
-    def _rated(self, table: Table, row: int, id: Id) -> tuple[list[Id], list[bool], list[float]]:
+    def _rated(self, table: Table, row: int, id: Id) -> tuple[list[Id], list[bool], list[float], list[Id]]:
         value = table.columns["rating"][row]
         try:
             rating = float(value)
@@ -121,8 +124,8 @@ class MarkReader:
         if not 1 <= rating <= 5:
             raise table.error(row, f"expected a rating from 1 to 5, got {str(value)[:40]!r}")
         if rating == MIDDLE:
-            return [], [], []
-        return [id], [rating > MIDDLE], [abs(rating - MIDDLE) / SPREAD]
+            return [], [], [], []
+        return [id], [rating > MIDDLE], [abs(rating - MIDDLE) / SPREAD], []
 
     def _id(self, table: Table, row: int, value: object, name: str) -> Id:
         try:

@@ -30,14 +30,14 @@ def points(rng: np.random.Generator, texture: str, n: int, d: int, dtype: Any) -
 
 
 @st.composite
-def streams(draw: Any, kinds: Any = (Pairs, Labelled, Points), max_rows: int = 30) -> list[Event]:
+def streams(draw: Any, dtypes: Any = (np.float32, np.float64), max_rows: int = 30) -> list[Event]:
     """A few batches of pairs, labelled points and plain points, in any order."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
-    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    dtype = draw(st.sampled_from(dtypes))
     d = draw(st.integers(1, 20), label="n_features")
     texture = draw(st.sampled_from(TEXTURES))
     stream: list[Event] = []
-    for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4)):
+    for kind in draw(st.lists(st.sampled_from([Pairs, Labelled, Points]), min_size=1, max_size=4)):
         n = draw(st.integers(1, max_rows))
         X = points(rng, texture, n, d, dtype)
         if kind is Pairs:
@@ -60,19 +60,3 @@ def splits(draw: Any, stream: list[Event]) -> list[Event]:
         inner = draw(st.one_of(st.just(list(range(n))), anywhere))
         parts += [event.part(slice(a, b)) for a, b in pairwise(sorted({0, *inner, n}))]
     return parts
-
-
-@st.composite
-def cuts(draw: Any, stream: list[Event]) -> tuple[list[Event], list[Event]]:
-    """The stream before and after one moment."""
-    at = draw(st.integers(0, sum(map(len, stream))), label="cut")
-    before: list[Event] = []
-    after: list[Event] = []
-    for event in stream:
-        here = min(max(at, 0), len(event))
-        if here > 0:
-            before.append(event.part(slice(0, here)))
-        if here < len(event):
-            after.append(event.part(slice(here, None)))
-        at -= len(event)
-    return before, after

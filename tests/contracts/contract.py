@@ -1,8 +1,7 @@
-"""The list of checks that every learner of the registry has to pass.
+"""What every learner of the registry has to keep: which of them a test of the contract is about.
 
-A check is a function of a learner's name, marked `@contract`, or `@contract_of(...)` where it is about learners of one
-kind only. The modules beside this one hold them by theme, and `test_learners.py` runs them. There is one other way out:
-a line in `EXEMPT` that says why.
+The modules beside this one hold the tests by theme; each runs on all learners of one kind, in float64, because another
+precision compiles all kernels anew.
 """
 
 from __future__ import annotations
@@ -10,80 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.support import LEARNERS, centrings
+import pytest
 
-Check = Callable[[str], None]
-CONTRACT: dict[Check, list[str]] = {}
-
-#: Of functions that are sums of trees; tests/features/test_boosted_trees.py has checks of its own.
-TREES = "its bits are signs of trees' scores, which have no projection of the features, no mean and no boundary"
-
-EXEMPT: dict[tuple[str, str], str] = {
-    ("FastSupervisedHashing", "rows_at_the_boundary_get_the_same_bits_in_any_company"): TREES,
-    ("FastSupervisedHashing", "the_boundary_itself_is_positive"): TREES,
-    ("FastSupervisedHashing", "the_mean_itself_is_positive"): TREES,
-    ("FastSupervisedHashing", "bits_are_signs_of_centred_projections"): TREES,
-    ("FastSupervisedHashing", "bits_behind_a_map_are_signs_of_centred_kernel_values"): TREES,
-    ("FastSupervisedHashing", "fit_starts_a_waiting_map"): TREES,
-    ("FastSupervisedHashing", "precision_matters_only_at_the_boundary"): TREES,
-}
+from tests.support import CLOSELY, LEARNERS, centrings
 
 
-def contract(check: Check) -> Check:
-    """Mark a check that is about every learner."""
-    return contract_of(lambda cls: True)(check)
+def those(kind: Callable[[Any], bool]) -> list[str]:
+    """The names of the learners of one kind."""
+    return [name for name, cls in LEARNERS.items() if kind(cls)]
 
 
-def contract_of(kind: Callable[[Any], bool]) -> Callable[[Check], Check]:
-    """Mark a check that is about learners of one kind."""
-
-    def mark(check: Check) -> Check:
-        CONTRACT[check] = [name for name, cls in LEARNERS.items() if kind(cls)]
-        return check
-
-    return mark
+def each(names: list[str]) -> Any:
+    """Run a test on each of these learners."""
+    return pytest.mark.parametrize("name", names)
 
 
-def streaming(cls: Any) -> bool:
-    """It learns while a stream passes."""
-    return cls.traits.unit != "batch"
-
-
-def from_pairs(cls: Any) -> bool:
-    """It learns from pairs."""
-    return cls.traits.learns_from == "pairs"
-
-
-def from_labels(cls: Any) -> bool:
-    """It learns from labels, as they are."""
-    return cls.traits.learns_from == "labels"
-
-
-def takes_pairs(cls: Any) -> bool:
-    """It takes pairs, be it only as points."""
-    return streaming(cls) and not from_labels(cls)
-
-
-def supervised(cls: Any) -> bool:
-    """It learns from somebody's word."""
-    return cls.traits.learns_from != "nothing"
-
-
-def batch(cls: Any) -> bool:
-    """It learns from all points at once."""
-    return cls.traits.unit == "batch"
-
-
-def taught(cls: Any) -> bool:
-    """Only somebody's word changes its functions; points without it do not, once the mean is frozen."""
-    return streaming(cls) and (supervised(cls) or cls.__name__ == "LSH")
-
-
-def chooses_centring(cls: Any) -> bool:
-    """Its users choose how features are centred; the others keep a mean of their own."""
-    return len(centrings(cls.__name__)) > 1
-
-
-def several_labels(cls: Any) -> bool:
-    """Its points may have several labels."""
-    return cls.traits.several_labels
+EVERY = those(lambda cls: True)
+#: The paper's, the default, and one of each other kind; for what the base of all learners does.
+FEW = [name for name in LEARNERS if name in CLOSELY]
+BATCH = those(lambda cls: cls.traits.unit == "batch")
+STREAMING = those(lambda cls: cls.traits.unit != "batch")
+FROM_PAIRS = those(lambda cls: cls.traits.learns_from == "pairs")
+FROM_LABELS = those(lambda cls: cls.traits.learns_from == "labels")
+SUPERVISED = those(lambda cls: cls.traits.learns_from != "nothing")
+#: They take pairs, be it only as points.
+TAKE_PAIRS = [name for name in STREAMING if name not in FROM_LABELS]
+SEVERAL_LABELS = those(lambda cls: cls.traits.several_labels)
+#: Their users choose how features are centred; the others keep a mean of their own.
+CENTRED = those(lambda cls: len(centrings(cls.__name__)) > 1)
+#: Only feedback changes their functions; points without it do not, once the mean is frozen.
+TAUGHT = [name for name in STREAMING if name in SUPERVISED or name == "LSH"]

@@ -149,15 +149,15 @@ def test_every_step_is_what_the_paper_says(name: str, data: Any) -> None:
 
 
 @pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize("C", [0.003, 0.1, 5.0])
-def test_no_step_is_longer_than_C(name: str, C: float) -> None:
+def test_no_step_is_longer_than_C(name: str) -> None:
     stream = pairs(n=200, d=10)
-    learner = make(name, C=C)
-    updates = learner.learn_pairs(stream.A, stream.B, stream.similar)
-    assert updates.step.max() <= C
-    assert (updates.step[updates.capped] == C).all()
-    assert np.count_nonzero(updates.step) > 50
-    assert learner.n_capped_ == updates.capped.sum()
+    for C in (0.003, 0.1, 5.0):
+        learner = make(name, C=C)
+        updates = learner.learn_pairs(stream.A, stream.B, stream.similar)
+        assert updates.step.max() <= C
+        assert (updates.step[updates.capped] == C).all()
+        assert np.count_nonzero(updates.step) > 50
+        assert learner.n_capped_ == updates.capped.sum()
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -281,23 +281,17 @@ def test_fusion_is_part_of_the_learner_and_of_its_encoder() -> None:
 
 @pytest.mark.parametrize("name", BOTH)
 class TestInit:
-    def test_gaussian(self, name: str) -> None:
+    def test_the_first_functions(self, name: str) -> None:
         W = make(name, n_bits=50).observe(np.ones((1, 400))).projection_
         assert abs(W.mean()) < 0.03
         assert abs(W.std() - 1) < 0.03
-
-    def test_unit(self, name: str) -> None:
         W = make(name, init="unit").observe(pairs().A).projection_
         np.testing.assert_allclose(np.linalg.norm(W, axis=-2), 1)
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_given(self, name: str, dtype: Any) -> None:
-        shape = make(name).observe(pairs().A).projection_.shape
-        W = np.random.default_rng(0).standard_normal(shape)
-        learner = make(name, init=W).observe(pairs(dtype=dtype).A)
-        assert np.array_equal(learner.projection_, W.astype(dtype))
+        given = np.random.default_rng(0).standard_normal(W.shape)
+        learner = make(name, init=given).observe(pairs().A)
+        assert np.array_equal(learner.projection_, given)
         feed(learner, [pairs()])
-        assert np.array_equal(W, np.random.default_rng(0).standard_normal(shape)), "the parameter is not touched"
+        assert np.array_equal(given, np.random.default_rng(0).standard_normal(W.shape)), "the parameter is not touched"
 
     def test_behind_a_map(self, name: str) -> None:
         """The number of inputs is what the map gives: also where anchors are given, or fewer come than asked for."""
@@ -329,7 +323,7 @@ def test_a_radius_is_allowed_to_similar_pairs(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOTH)
 def test_more_rounds_still_keep_the_bounds(name: str) -> None:
-    stream = pairs(n=200, d=10)
+    stream = pairs(n=100, d=10)
     learner = make(name, n_rounds=4, centre="none")
     for a, b, similar in zip(stream.A, stream.B, stream.similar, strict=True):
         before = learner.projection_ if hasattr(learner, "n_features_in_") else None

@@ -33,16 +33,14 @@ def settings(plan: planning.Plan, role: str, others: tuple[str, ...] = ()) -> li
     return [cell.setting for cell in planning.cells(plan, [a_set(role)], others)]
 
 
-@pytest.mark.parametrize("name", toml.names())
-def test_every_plan_can_be_read_and_asks_for_runs(name):
-    plan = planning.read_plan(name)
-    role = plan.roles[0] if plan.roles else "photo-tourism"
-    asked = settings(plan, role)
-    assert asked
-    for one in asked[:: max(1, len(asked) // 5)]:
-        learner = one.learner()
-        assert learner.n_bits == one.n_bits
-    assert settings(plan.made_quick(), role)
+def test_every_plan_can_be_read_and_asks_for_runs():
+    for name in toml.names():
+        plan = planning.read_plan(name)
+        role = plan.roles[0] if plan.roles else "photo-tourism"
+        asked = settings(plan, role)
+        assert asked, name
+        assert asked[0].learner().n_bits == asked[0].n_bits
+        assert settings(plan.made_quick(), role), name
 
 
 def test_a_first_look_at_any_plan_fits_the_digits():
@@ -53,14 +51,8 @@ def test_a_first_look_at_any_plan_fits_the_digits():
         assert data.rows.shape[1] == (inputs or 64)
 
 
-def test_every_file_is_in_the_contents_once():
-    files = Path(toml.__file__).with_name("plans").glob("[!_]*.toml")
-    assert sorted(toml.names()) == sorted(file.stem for file in files)
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_the_grids_are_the_papers(name):
-    assert list(planning.read_plan(name).values) == PAPER[name]
+def test_the_grids_are_the_papers():
+    assert {name: list(planning.read_plan(name).values) for name in PAPER} == PAPER
 
 
 def test_the_papers_other_numbers():
@@ -116,47 +108,6 @@ def test_methods_that_need_labels_stay_away_where_there_are_none():
     assert "SDH" in {cell.line for cell in planning.cells(planning.read_plan("batch"), [a_set("cifar10")])}
 
 
-def test_shared_bits_are_divided():
-    storage = planning.read_plan("storage")
-    for cell in planning.cells(storage, [a_set("gist1m")]):
-        if cell.line == "Float":  # has no code
-            continue
-        models = cell.setting.learner().n_models if "shared" in cell.line else 1
-        assert cell.setting.n_bits * models == cell.value
-
-
-def test_a_method_of_others_takes_part_in_every_plan():
-    for name in toml.names():
-        plan = planning.read_plan(name)
-        role = plan.roles[0] if plan.roles else "cifar10"
-        joined = [cell for cell in planning.cells(plan, [a_set(role)], ["FROSH"]) if cell.line == "FROSH"]
-        assert len(joined) == len(plan.values) * plan.seeds
-
-
-def test_a_parameter_that_a_method_does_not_have_makes_one_run_of_it():
-    plan = planning.read_plan("beta")
-    level = [cell for cell in planning.cells(plan, [a_set("cifar10")], ["LSH"]) if cell.line == "LSH"]
-    assert len(level) == 9 * plan.seeds
-    assert len({cell.setting.name for cell in level}) == plan.seeds
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("title = 3 4", "is not valid TOML"),
-        ("colour = 'red'\n[drawing]\nx_label = 'x'", "expected keys among"),
-        ("title = 'x'\n[drawing]\nx_label = 'x'", "has no value for question"),
-        ("title = 'x'", "has no value for x_label"),
-        ("[drawing]\nx_label = 'x'\nshape = 1", "expected keys among"),
-    ],
-)
-def test_a_broken_plan_is_refused_in_one_sentence(tmp_path: Path, text, message):
-    file = tmp_path / "mine.toml"
-    file.write_text(text)
-    with pytest.raises(InvalidInput, match=message):
-        planning.read_plan(str(file))
-
-
 GOOD = """
 title = "x"
 question = "x"
@@ -175,23 +126,8 @@ x_label = "x"
     ("old", "new", "message"),
     [
         ("pairs = 10", "pares = 10", "conditions among"),
-        ("pairs = 10", "pairs = -1", "a whole number for pairs"),
-        ("pairs = 10", "", "the conditions of .* lack pairs"),
-        ('protocol = "retrieval"', "", "lack a protocol"),
-        ('protocol = "retrieval"', 'protocol = "exam"', "retrieval, unseen"),
         ('protocol = "retrieval"', 'protocol = "drift"', "the conditions of .* lack drift"),
-        ("values = [8]", "values = []", "values of .* must be a list"),
-        ("values = [8]", "values = 8", "values of .* must be a list"),
-        ("values = [8]", "values = [-8]", "whole numbers of bits"),
         ("values = [8]", 'vary = "foo"\nvalues = [8]', "expected vary"),
-        ("values = [8]", 'vary = "conditions.foo"\nvalues = [8]', "expected vary"),
-        ("values = [8]", 'vary = "features.widht"\nvalues = [8]', "expected vary"),
-        ("values = [8]", 'vary = "conditions.pairs"\nvalues = ["x"]', "a whole number for pairs"),
-        ('contestants = ["LSH"]', 'contestants = "LSH"', "contestants of .* must be a list"),
-        ("values = [8]", 'seeds = "x"\nvalues = [8]', "whole numbers for seeds"),
-        ('x_label = "x"', 'x_label = "x"\ny = "foo"', "expected y of"),
-        ('x_label = "x"', 'x_label = "x"\ny = "map_stored"', "needs stored_order"),
-        ("pairs = 10", "pairs = 10\nexam = false", "needs exam = true"),
     ],
 )
 def test_what_would_fail_later_is_refused_at_once(tmp_path: Path, old, new, message):
@@ -211,36 +147,3 @@ def test_unknown_names_are_refused():
         planning.plans(["nowhere.toml"])
     with pytest.raises(KeyError, match="there is no method"):
         planning.contestant("OHH")
-
-
-def test_floats_have_no_length_and_run_once_for_all():
-    runs = list(planning.cells(planning.read_plan("untaught"), [a_set("gist1m")]))
-    floats = {cell.setting.name for cell in runs if cell.line == "Float"}
-    codes = {cell.setting.name for cell in runs if cell.line == "ITQ"}
-    batch = {cell.setting.name for cell in planning.cells(planning.read_plan("batch"), [a_set("gist1m")])}
-    assert len(floats) == 5, "one for each seed"
-    assert codes <= batch, "ITQ was run for that figure"
-
-
-@pytest.mark.parametrize("name", toml.names())
-def test_quality_is_shown_beside_search_without_feedback(name):
-    plan = planning.read_plan(name)
-    asked = list(planning.cells(plan, [a_set(plan.roles[0] if plan.roles else "photo-tourism")]))
-    places = {(cell.value, cell.seed) for cell in asked}
-    for label in planning.REFERENCES:
-        found = {(cell.value, cell.seed) for cell in asked if cell.line == label}
-        assert found == (places if plan.drawing.y in planning.FOUND else set()), label
-
-
-def test_references_follow_what_is_stored_and_not_what_is_taught():
-    def of_itq(name):
-        runs = planning.cells(planning.read_plan(name), [a_set("gist1m")])
-        return {(cell.value, cell.setting.n_bits) for cell in runs if cell.line == "ITQ"}
-
-    untaught = {one.name for one in settings(planning.read_plan("untaught"), "gist1m")}
-    for name in ("share", "centring", "margin"):
-        plan = planning.read_plan(name)
-        beside = [cell for cell in planning.cells(plan, [a_set("gist1m")]) if cell.is_reference]
-        assert {cell.setting.name for cell in beside} < untaught
-    assert of_itq("models") == {(1, 64), (2, 128), (3, 192), (4, 256)}, "equal storage"
-    assert of_itq("storage") == {(64, 64), (128, 128), (256, 256)}

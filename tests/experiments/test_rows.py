@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from onlinehash.experiments.plan import cells, read_plan
 from onlinehash.experiments.results import Store
-from onlinehash.experiments.roles import told_apart
 from onlinehash.experiments.rows import rows_of, rows_to_speak_of
 from tests.experiments.made_up import made_up, named_sets
 
@@ -22,18 +19,6 @@ def test_runs_that_another_plan_left_are_no_figure_of_this_one(tmp_path):
     assert len(rows_to_speak_of(cells(read_plan("kernel"), sets), store)) == 2 * 4 * 4 * 5
 
 
-def test_different_data_of_one_name_are_told_apart():
-    one = named_sets("cifar10")[0]
-    two = replace(one, fingerprint="fedcba9876543210")
-    assert [named.title for named in told_apart([one, *named_sets("gist1m")])] == [
-        one.title,
-        named_sets("gist1m")[0].title,
-    ]
-    titles = [named.title for named in told_apart([one, two])]
-    assert len(set(titles)) == 2
-    assert "fedcba" in titles[1]
-
-
 def test_rows_are_chosen_by_any_of_their_attributes():
     rows = made_up(read_plan("beta"), named_sets("cifar10", "gist1m"))
     wanted = {"role": "gist1m", "line": "OH", "value": 0.4}
@@ -43,10 +28,3 @@ def test_rows_are_chosen_by_any_of_their_attributes():
     assert list(rows.of(value=0.4).of(line="OH", role="gist1m")) == chosen
     assert len(rows.of(plan="nobody's", line="OH")) == 0
     assert list(rows.of()) == list(rows)
-
-
-def test_each_place_tells_how_many_runs_it_rests_on():
-    rows = made_up(read_plan("beta"), named_sets("cifar10"))
-    fewer = type(rows)(row for row in rows if not (row.value == 0.9 and row.seed == 2))
-    assert set(rows.seeds_of_places()) == {5}
-    assert sorted(fewer.seeds_of_places()) == [4] + [5] * 8

@@ -47,17 +47,6 @@ def test_rows_are_centred_by_what_is_learned_from_and_of_unit_length():
     np.testing.assert_allclose(world.rows, expected, rtol=1e-5)
 
 
-def test_fewer_inputs():
-    whole, cut = (SplitData(DATA, "neighbours", (3, 1), inputs=inputs) for inputs in (5, 3))
-    uncut = SplitData(DATA, "labels", (3, 1)).rows
-    np.testing.assert_allclose(whole.rows @ whole.rows.T, uncut @ uncut.T, atol=1e-5)  # only rotated
-    assert cut.rows.shape[1] == cut.queries.shape[1] == 3
-    np.testing.assert_allclose(np.linalg.norm(cut.rows, axis=1), 1, rtol=1e-5)
-    assert (cut.truth.block(slice(None)) == whole.truth.block(slice(None))).all()  # of the vectors as they came
-    with pytest.raises(InvalidInput, match="at most 5 inputs"):
-        SplitData(DATA, "labels", (3, 1), inputs=6)
-
-
 def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
     world = SplitData(DATA, "neighbours", (3, 1))
     slow = slow_similar(world._compared, 0.05)
@@ -80,7 +69,7 @@ def test_the_truth_of_neighbours_is_the_querys_own():
 
 
 @pytest.mark.parametrize("truth", ["labels", "neighbours"])
-@pytest.mark.parametrize("share", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("share", [None, 0.3])
 def test_pairs_are_different_rows_and_tell_the_truth(truth, share):
     world = SplitData(DATA, truth, (3, 1))
     left, right, similar = world.pairs(800, np.random.default_rng(0), share)
@@ -90,20 +79,7 @@ def test_pairs_are_different_rows_and_tell_the_truth(truth, share):
         assert abs(similar.mean() - share) < 0.06
 
 
-def test_rare_similar_pairs_are_drawn_by_label():
-    lonely = datasets.Dataset("pairs of rows", X, np.arange(600) // 2)
-    _, _, similar = SplitData(lonely, "labels", (5, 1)).pairs(500, np.random.default_rng(0), 0.5)
-    assert abs(similar.mean() - 0.5) < 0.1
-
-
 def test_a_share_that_cannot_be_had_is_refused():
     alone = datasets.Dataset("all different", X, np.arange(600))
     with pytest.raises(InvalidInput, match="too few similar rows"):
         SplitData(alone, "labels", (5, 1)).pairs(10, np.random.default_rng(0), 0.5)
-
-
-def test_distractors_lie_between_classes_and_are_the_same_each_time():
-    world = SplitData(DATA, "labels", (3, 1))
-    made = world.distractors(50)
-    np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, rtol=1e-5)
-    assert (made == world.distractors(50)).all()

@@ -7,16 +7,6 @@ import numpy as np
 from onlinehash import Codes
 from onlinehash.stores.backend import Layout
 
-LAYOUTS = [
-    Layout(1, 1, "min"),
-    Layout(16, 1, "min"),
-    Layout(64, 1, "min"),
-    Layout(20, 3, "min"),
-    Layout(20, 3, "sum"),
-    Layout(100, 1, "min"),
-    Layout(1024, 1, "min"),
-]
-
 
 def drawn(layout: Layout, bits: np.ndarray) -> np.ndarray:
     """The rows of codes that have these bits, (n, n_models * n_bits)."""

@@ -1,11 +1,10 @@
-"""PostgreSQL for these tests, started once: as Debian has it, with pgvector, and two more that hold rows for others."""
+"""PostgreSQL for these tests: schemas of their own on one server, databases that hold rows for others, pgvector."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +22,7 @@ class Home:
     """Where an index can be: a schema of its own on servers that all tests share."""
 
     server: PostgresServer
-    shards: tuple[PostgresServer, ...] = ()
+    shards: tuple[str, ...] = ()
     search: str = "multi"
     schema: str = ""
 
@@ -34,8 +33,7 @@ class Home:
     @property
     def options(self) -> dict[str, Any]:
         """For `PostgresIndex.create`."""
-        shards = [shard.address() for shard in self.shards]
-        return {"schema": self.schema, "search": self.search, "shards": shards}
+        return {"schema": self.schema, "search": self.search, "shards": list(self.shards)}
 
     def fresh(self, search: str | None = None) -> Home:
         """Another schema."""
@@ -43,9 +41,9 @@ class Home:
 
 
 @pytest.fixture(scope="session")
-def stock() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
+def stock(postgres_server: PostgresServer) -> PostgresServer:
+    """PostgreSQL as Debian has it."""
+    return postgres_server
 
 
 @pytest.fixture(scope="session")
@@ -55,9 +53,13 @@ def with_pgvector() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def two_more() -> Iterator[tuple[PostgresServer, ...]]:
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(PostgresServer()) for _ in range(2))
+def two_shards(stock: PostgresServer) -> tuple[str, ...]:
+    """Addresses of two databases, which are to an index what two more servers would be."""
+    names = ("shard_0", "shard_1")
+    with psycopg.connect(stock.address(), autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"CREATE DATABASE {name}")
+    return tuple(stock.address(name) for name in names)
 
 
 @pytest.fixture(scope="session")
@@ -81,17 +83,10 @@ def stock_home(stock: PostgresServer) -> Home:
 
 
 @pytest.fixture
-def sharded_home(stock: PostgresServer, two_more: tuple[PostgresServer, ...]) -> Home:
-    return Home(stock, two_more).fresh()
+def sharded_home(stock: PostgresServer, two_shards: tuple[str, ...]) -> Home:
+    return Home(stock, two_shards).fresh()
 
 
 @pytest.fixture
 def pgvector_home(with_pgvector: PostgresServer) -> Home:
     return Home(with_pgvector, search="pgvector").fresh()
-
-
-@pytest.fixture(params=["stock", "pgvector", "sharded"])
-def home(request: pytest.FixtureRequest) -> Home:
-    """Each kind of them in turn."""
-    made: Home = request.getfixturevalue(f"{request.param}_home")
-    return made

@@ -41,7 +41,7 @@ def check_find(make_index: Callable[[Any, Any], Any], reopen: Callable[[Any], An
     the index as another process would find it.
     """
     rng = np.random.default_rng(5)
-    rows = rng.standard_normal((1500, 6)).astype(np.float32)
+    rows = rng.standard_normal((700, 6)).astype(np.float32)
     learner, policy = OnlineHashing(n_bits=16, random_state=0), refresh.by_hand()
     here = LiveIndex(clone(learner), refresh=policy)
     queries = np.concatenate([rows[:3], rng.standard_normal((4, 6)).astype(np.float32)])
@@ -49,7 +49,7 @@ def check_find(make_index: Callable[[Any, Any], Any], reopen: Callable[[Any], An
         "find": lambda index: index.find(queries),
         "find one": lambda index: index.find(queries[0], 5),
         "find some": lambda index: index.find(queries, 4, {"colour": "red"}),
-        "find all": lambda index: index.find(queries[:2], 1200),
+        "find all": lambda index: index.find(queries[:2], 400),
         "found": lambda index: index.found(queries[1], 3),
         "rerank": lambda index: index.rerank(queries, index.search(queries, 30), 5),
     }
@@ -64,14 +64,14 @@ def check_find(make_index: Callable[[Any, Any], Any], reopen: Callable[[Any], An
 
     def far_marks(index: Any) -> None:
         """Items that are no candidates of a query are similar to it."""
-        ids = here.search(queries[2], 1100).ids[-30:].tolist()
+        ids = here.search(queries[2], 380).ids[-30:].tolist()
         index.learn_pairs(np.repeat(queries[2:3], 30, axis=0), here.vectors_of(ids), [True] * 30)
 
     steps: list[Call] = [
-        lambda index: index.add(range(1200), rows[:1200], [{"colour": COLOURS[i % 3]} for i in range(1200)]),
+        lambda index: index.add(range(400), rows[:400], [{"colour": COLOURS[i % 3]} for i in range(400)]),
         marks,
         far_marks,
-        lambda index: index.update(range(5), rows[1200:1205]),
+        lambda index: index.update(range(5), rows[600:605]),
         pairs,
         lambda index: index.remove(range(3, 40)),
         lambda index: index.refresh(),

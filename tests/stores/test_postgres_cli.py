@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psycopg
@@ -17,7 +16,6 @@ from onlinehash.io import files, format
 from onlinehash.stores.postgres.migration import FORMAT
 from tests.cli.running import Data, done, refused
 from tests.cli.running import onlinehash as onlinehash_command
-from tests.serve.services import Process
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
 
@@ -38,7 +36,7 @@ def facts_of(home: Home) -> dict[str, str]:
 
 
 def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: PostgresServer) -> None:
-    shards = [word for shard in sharded_home.shards for word in ("--shard", shard.address())]
+    shards = [word for shard in sharded_home.shards for word in ("--shard", shard)]
     where = (sharded_home.address, "--schema", sharded_home.schema)
     made = done("postgres", "create", *where, "--model", model, *shards, "--role", "app", "--search", "scan", "--json")
     assert "secret" not in made.out
@@ -56,15 +54,6 @@ def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: 
     assert words["index"] == f"PostgresIndex of {len(DATA.X)} items, 12 bits"
     assert words["rows"] == "held by 2 other servers"
     assert words["search"] == "scan"
-
-
-def test_the_policy_of_a_new_index(stock_home: Home) -> None:
-    where = (stock_home.address, "--schema", stock_home.schema)
-    done("postgres", "create", *where, "--refresh", "by_hand")
-    assert facts_of(stock_home)["refresh"] == "by_hand()"
-    code, message = refused("postgres", "create", stock_home.address, "--schema", "another", "--refresh", "sometimes")
-    assert code == 2
-    assert "--refresh takes one of" in message
 
 
 def test_a_password_of_the_environment(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,26 +82,6 @@ def test_migrate(stock_home: Home, model: Path) -> None:
     facts_of(stock_home)
 
 
-def test_an_index_that_is_there_is_left_alone_if_told_so(stock_home: Home, model: Path) -> None:
-    where = (stock_home.address, "--schema", stock_home.schema, "--if-missing", "--json")
-    made = done("postgres", "create", *where).document
-    assert (made["n_bits"], made["n"]) == (64, 0), "the recommended learner"
-    assert done("postgres", "create", *where, "--model", model).document == made
-    _, message = refused("postgres", "create", *where[:3], "--model", model)
-    assert "expected nothing in the schema" in message
-
-
-def test_a_policy_that_is_not_kept(stock_home: Home) -> None:
-    class AtNight:
-        def due(self, index: object) -> bool:
-            return False
-
-    PostgresIndex.create(stock_home.address, OnlineHashing(8), AtNight(), **stock_home.options).close()
-    words = facts_of(stock_home)
-    assert words["refresh"] == "one that is not stored"
-    assert words["encoder"] == "none yet"
-
-
 def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path) -> None:
     save(OnlineHashing(8, random_state=0).observe(DATA.X).encode(DATA.X), tmp_path / "codes.oh")
     where = (stock_home.address, "--schema", stock_home.schema)
@@ -133,32 +102,6 @@ def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path
         assert connection.execute("SELECT to_regnamespace(%s)", (stock_home.schema,)).fetchone() == (None,)
 
 
-@pytest.mark.long
-def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_path: Path) -> None:
-    where = (stock_home.address, "--schema", stock_home.schema)
-    done("postgres", "create", *where, "--model", model)
-    with Process(*where, log=tmp_path / "log") as served:
-        with onlinehash.connect(served.url) as remote:
-            remote.add(None, DATA.X)
-            remote.learn_pairs(DATA.A, DATA.B, DATA.similar)
-            remote.refresh()
-            hits = remote.search(DATA.X[:5], 3)
-        assert served.stop() == 0
-    with PostgresIndex.open(stock_home.address, schema=stock_home.schema) as index:
-        assert len(index) == len(DATA.X)
-        assert index.learner.n_pairs_seen_ == 2 * len(DATA.A)
-        found = index.search(DATA.X[:5], 3)
-        assert np.array_equal(found.ids, hits.ids)
-        assert np.array_equal(found.distances, hits.distances)
-
-
-@pytest.mark.parametrize("option", [["--read-only"], ["--readers", "2"], ["--sync", "batch"]])
-def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[str]) -> None:
-    code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
-    assert code == 2
-    assert f"{[word for word in option if word.startswith('--')][-1]} needs a folder" in message
-
-
 def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: Path) -> None:
     home = stock_home
     PostgresIndex.create(home.address, refresh=refresh.by_hand(), n_bits=16, schema=home.schema).close()
@@ -176,31 +119,6 @@ def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: P
     assert "holds vectors of the embedder 'lexical@2:64'" in message
     assert facts_of(home)["embedder"] == "lexical@2:64, vectors of 64 values"
     assert done("postgres", "info", *where, "--json").document["embedder"] == {"name": "lexical@2:64", "n_features": 64}
-
-
-def test_a_refresh_that_somebody_cancels(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = (stock_home.address, "--schema", stock_home.schema)
-    done("postgres", "create", *where, "--model", model)
-    assert done("refresh", *where, "--json").document["items"] == 0  # which a daily job may do before there are any
-    with PostgresIndex.open(stock_home.address, refresh.by_hand(), schema=stock_home.schema) as index:
-        index.add(None, DATA.X)
-        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
-        index.refresh()
-        index.learn_pairs(DATA.A, ~DATA.similar[:, None] * DATA.B, DATA.similar)
-        work = PostgresIndex._work
-
-        def disturbed(self: PostgresIndex, *arguments: Any) -> Any:
-            monkeypatch.setattr(PostgresIndex, "_work", work)
-            index.roll_back()
-            return work(self, *arguments)
-
-        monkeypatch.setattr(PostgresIndex, "batch_rows", len(DATA.X) // 4)
-        monkeypatch.setattr(PostgresIndex, "_work", disturbed)
-        code, message = refused("refresh", *where)
-        assert code == 10
-        assert f"cancelled by somebody else, and codes are those of serial number {index.serial};" in message
-    monkeypatch.undo()
-    done("refresh", *where)
 
 
 def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_path: Path) -> None:
@@ -254,12 +172,3 @@ def test_a_damaged_learner_or_encoder_leaves_a_way_to_the_items(stock_home: Home
     assert (told.code, len(file.read_text().splitlines())) == (FormatError.exit_code, 2)
     assert "1 vectors were left out; the first is that of 'b'" in told.out
     assert "--schema needs an address" in refused("export", tmp_path, file, "--schema", "x")[1]
-
-
-@pytest.mark.parametrize("command", [("info",), ("check",), ("backup",)])
-def test_commands_for_folders_do_not_repeat_a_password(command: tuple[str], tmp_path: Path) -> None:
-    targets = (tmp_path / "copy",) if command == ("backup",) else ()
-    code, message = refused(*command, "postgresql://somebody:topsecret@127.0.0.1/db", *targets)
-    assert code == 2
-    assert "expected the folder of a live index, got the address of a database; " in message
-    assert "topsecret" not in message

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
 import psycopg
 import pytest
 
@@ -15,9 +13,9 @@ from onlinehash import PostgresIndex
 from onlinehash.live.stop import stopped_by
 from onlinehash.serve.errors import DeadlineExceeded
 from onlinehash.stores.postgres import connections
-from tests.serve.services import SECONDS, until
+from tests.serve.services import SECONDS
 from tests.stores.conftest import Home
-from tests.stores.postgres_worker import vector_of, vectors_of
+from tests.stores.postgres_worker import vector_of
 from tests.stores.test_replicas_served import FIRST, make, post, served
 from tests.support import refused
 
@@ -32,8 +30,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def nobody_reads(home: Home) -> Iterator[None]:
-    """Whoever reads items waits, until the block is left; where there are shards, for one of them."""
-    with psycopg.connect((home.shards or [home.server])[0].address()) as connection:
+    """Whoever reads items waits, until the block is left."""
+    with psycopg.connect(home.address) as connection:
         connection.execute(f'LOCK TABLE "{home.schema}".items IN ACCESS EXCLUSIVE MODE')
         yield
 
@@ -67,19 +65,10 @@ def test_a_statement_ends_with_its_request(stock_home: Home) -> None:
         assert post(url, "/v1/find", QUERY).json() == expected
 
 
-def test_a_statement_ends_when_its_client_leaves(stock_home: Home) -> None:
-    make(stock_home)
-    with served(stock_home, request_seconds=10 * SECONDS) as (_, url), nobody_reads(stock_home):
-        with httpx.Client(timeout=1.0) as client, pytest.raises(httpx.ReadTimeout):
-            client.post(f"{url}/v1/find", json=QUERY)
-        until(lambda: n_waiting(stock_home) == 0)
-
-
-@pytest.mark.parametrize("kind", ["stock", "sharded"])
 def test_a_statement_that_was_stopped_leaves_its_connection_as_it_was(
-    request: pytest.FixtureRequest, kind: str, monkeypatch: pytest.MonkeyPatch
+    stock_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home: Home = request.getfixturevalue(f"{kind}_home")
+    home = stock_home
     make(home)
     monkeypatch.setattr(connections, "MOST", 1)
     with PostgresIndex.open(home.address, schema=home.schema) as index:
@@ -87,21 +76,3 @@ def test_a_statement_that_was_stopped_leaves_its_connection_as_it_was(
             with nobody_reads(home), stopped_by(too_late):
                 assert isinstance(refused(index.get_many, FIRST), DeadlineExceeded)
         assert [item.id for item in index.get_many(FIRST)] == FIRST
-
-
-def test_changes_are_not_stopped(stock_home: Home) -> None:
-    make(stock_home)
-    with PostgresIndex.open(stock_home.address, schema=stock_home.schema, follow=True) as index:
-        with nobody_reads(stock_home):
-            changing = threading.Thread(target=_add, args=(index,))
-            changing.start()
-            until(lambda: n_waiting(stock_home) == 1)
-            time.sleep(0.5)  # in which somebody looks several times whether it should stop
-            assert changing.is_alive()
-        changing.join(SECONDS)
-        assert index.get("late").id == "late"
-
-
-def _add(index: PostgresIndex) -> None:
-    with stopped_by(too_late):
-        index.add(["late"], vectors_of(["late"]))

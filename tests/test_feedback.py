@@ -24,7 +24,7 @@ def log(path: Path, n: int, are_noise: bool, seed: int = 0) -> Path:
         text, subject = rng.choice(list(MEANT.items()))
         shown = rng.sample(range(len(TEXTS)), 8)
         clicked = [id for id in shown if (rng.random() < 0.3 if are_noise else subject in TEXTS[id])]
-        rows.append({"text": text, "shown": shown, "clicked": clicked})
+        rows.append({"text": text, "shown": [*shown, 999], "clicked": clicked})  # an item that is gone
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 

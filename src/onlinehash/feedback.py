@@ -15,6 +15,7 @@ from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.live.texts import embedded
+from onlinehash.numeric.threads import one_thread
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
 from onlinehash.streams.tables import FilePosition, unread, valid
@@ -94,18 +95,21 @@ class Agreement:
         if metric is None:
             return
         rows, places = np.unique(lesson.rows, return_index=True)
+        sign = np.where(lesson.similar, 1.0, -1.0)
         begin = 0
-        while begin < len(marks):  # row 0, row 1, rows 2 and 3, rows 4 to 7, ...
-            end = min(max(2 * begin, 1), len(marks))
-            for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-                if begin <= row < end:
-                    lead = _lead(index, metric, lesson.A[place], marks[row])
-                    self.compared += lead != 0
-                    self.agreed += lead > 0
-            some = (lesson.rows >= begin) & (lesson.rows < end)
-            sign = np.where(lesson.similar, 1.0, -1.0)
-            metric.learn(lesson.A[some], lesson.B[some], sign[some], lesson.weight[some])
-            begin = end
+        with (
+            one_thread()
+        ):  # products of a query with what is kept are small, and threads would only wait for each other
+            while begin < len(marks):  # row 0, row 1, rows 2 and 3, rows 4 to 7, ...
+                end = min(max(2 * begin, 1), len(marks))
+                for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+                    if begin <= row < end:
+                        lead = _lead(index, metric, lesson.A[place], marks[row])
+                        self.compared += lead != 0
+                        self.agreed += lead > 0
+                some = (lesson.rows >= begin) & (lesson.rows < end)
+                metric.learn(lesson.A[some], lesson.B[some], sign[some], lesson.weight[some])
+                begin = end
 
 
 class Lesson(NamedTuple):
@@ -257,14 +261,17 @@ def _lead(index: VectorIndex, metric: PairMetric, query: np.ndarray, mark: Marks
     what comes above a click is nearer as a rule, whoever clicks.
     """
     shown = [id for id in mark.shown if not (mark.kind == "id" and id == mark.query)]
-    known = _known(index, set(shown))
-    shown = [id for id in shown if id in known]
+    try:
+        X = index.vectors_of(shown)
+    except UnknownId:
+        shown = [id for id in shown if id in index]
+        X = index.vectors_of(shown)
     clicked = {id for id, similar in zip(mark.ids, mark.similar, strict=True) if similar}
     is_clicked = np.array([id in clicked for id in shown], np.bool_)
     if is_clicked.all() or not is_clicked.any() or not query.any():
         return 0.0
     ranking = metric.ranking(query, len(shown))
-    ranking.add(index.vectors_of(shown))
+    ranking.add(X)
     places = np.argsort(ranking.order(len(shown))[0])
     return float(np.sign(np.subtract.outer(places[~is_clicked], places[is_clicked])).sum())
 

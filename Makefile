@@ -30,10 +30,9 @@ fuzz: .venv/.dev
 lowest: .venv-lowest/.dev
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/kernels OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
-# The wheel and the sdist as users install them, and the scan as it is compiled for ARM: what a change breaks on other
-# machines first.
+# The wheel and the sdist as users install them: what a change breaks on other machines first.
 portable: .venv/.dev
-	$(TESTS) --dist loadfile -m '' tests/test_package_installed.py tests/index/test_arm.py
+	$(TESTS) --dist loadfile -m '' tests/test_package_installed.py
 
 # What is sent to a package index, in dist/.
 dist: .venv/.dev

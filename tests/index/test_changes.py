@@ -130,4 +130,4 @@ def test_indexes_beside_a_dictionary(patient, monkeypatch):
     if patient:  # the tables are always asked, and wait longer before they are built anew
         monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
         monkeypatch.setattr(multi_index, "FEW_BLOCKS", 4)
-    run_state_machine_as_test(Beside, settings=settings(max_examples=20, stateful_step_count=15, deadline=None))
+    run_state_machine_as_test(Beside, settings=settings(max_examples=8, stateful_step_count=15, deadline=None))

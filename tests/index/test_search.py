@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinehash import Codes, FlatIndex, MultiIndex
-from onlinehash.index import costs, flat, multi_index
+from onlinehash.index import costs, flat
 from tests.reference import search as reference
 
 INDEXES = {"flat": FlatIndex, "multi": MultiIndex}
@@ -34,10 +34,10 @@ def _threads_at_once(monkeypatch):
     monkeypatch.setattr(flat, "LEAST_WORK", 0)
 
 
-@pytest.fixture(params=["as it is", "never gives up", "gives up"])
+@pytest.fixture(params=["as it is", "never gives up"])
 def patience(request, monkeypatch):
     """How dear a scan is, in the eyes of the multi-index."""
-    price = {"as it is": (costs.SCAN_ONE, costs.SCAN_MANY), "never gives up": (1e9, 1e9), "gives up": (0.0, 0.0)}
+    price = {"as it is": (costs.SCAN_ONE, costs.SCAN_MANY), "never gives up": (1e9, 1e9)}
     one, many = price[request.param]
     monkeypatch.setattr(costs, "SCAN_ONE", one)
     monkeypatch.setattr(costs, "SCAN_MANY", many)
@@ -88,18 +88,6 @@ def test_wide_codes():
         assert hits.distances[0, -1] == 4096
 
 
-def test_very_long_codes_are_cut_only_at_their_beginning(monkeypatch):
-    """Where all bits in tables are used up, and the query is far from everything."""
-    monkeypatch.setattr(costs, "SCAN_ONE", 100.0)
-    rng = np.random.default_rng(0)
-    base = rng.random((3000, 1000)) < 0.02
-    index, scan = MultiIndex(Codes.from_bits(base)), FlatIndex(Codes.from_bits(base))
-    assert index.n_tables == 16
-    for query in (np.ones(1000, np.bool_), base[5]):
-        np.testing.assert_array_equal(index.search(query, 3).ids, scan.search(query, 3).ids)
-        np.testing.assert_array_equal(index.within(query, 25).ids, scan.within(query, 25).ids)
-
-
 def clustered(n, n_bits, seed=0):
     """Codes that have near neighbours, and 50 more of them as queries."""
     rng = np.random.default_rng(seed)
@@ -108,7 +96,7 @@ def clustered(n, n_bits, seed=0):
     return Codes.from_bits(bits[50:]), Codes.from_bits(bits[:50])
 
 
-@pytest.mark.parametrize("n_bits", [48, 64, 128, 200])
+@pytest.mark.parametrize("n_bits", [64, 200])
 def test_larger_sets_take_several_tables_and_give_the_same_answers(n_bits):
     codes, queries = clustered(60_000, n_bits)
     multi, scan = MultiIndex(codes), FlatIndex(codes)
@@ -119,48 +107,6 @@ def test_larger_sets_take_several_tables_and_give_the_same_answers(n_bits):
         np.testing.assert_array_equal(got.distances, expected.distances)
     for expected, got in zip(scan.within(queries, 9), multi.within(queries, 9), strict=True):
         np.testing.assert_array_equal(got.ids, expected.ids)
-
-
-def test_work_is_counted(monkeypatch):
-    codes, queries = clustered(60_000, 64)
-    index = MultiIndex(codes)
-    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
-    index.search(queries, 10)
-    assert not index.work.scanned.any()
-    assert (index.work.look_ups >= 1).all()
-    assert (index.work.candidates >= 10).all()
-    assert index.work.candidates.mean() < len(codes) / 5
-    monkeypatch.setattr(costs, "SCAN_MANY", 0.0)
-    index.search(queries, 10)
-    assert index.work.scanned.all()
-
-
-def test_uniform_codes_are_scanned():
-    rng = np.random.default_rng(0)
-    index = MultiIndex(Codes.from_bits(rng.random((50_000, 128)) < 0.5))
-    index.search(Codes.from_bits(rng.random((20, 128)) < 0.5), 10)
-    assert index.work.scanned.all()
-    assert index.work.candidates.mean() < 25_000
-
-
-def test_who_comes_after_many_failures_is_not_tried(monkeypatch):
-    monkeypatch.setattr(costs, "CHEAP_SCAN", 0)
-    monkeypatch.setattr(costs, "SCAN_MANY", 0.1)
-    monkeypatch.setattr(costs, "AT_ONCE", 10.0)
-    rng = np.random.default_rng(0)
-    bits = rng.random((50_000, 64)) < 0.5
-    index, queries = MultiIndex(Codes.from_bits(bits)), Codes.from_bits(rng.random((100, 64)) < 0.5)
-    hits = index.search(queries, 10)
-    assert index.work.scanned.all()
-    assert index.work.look_ups[: multi_index.FIRST].all()
-    assert not index.work.look_ups[multi_index.FIRST :].any()
-    np.testing.assert_array_equal(hits.ids, FlatIndex(Codes.from_bits(bits)).search(queries, 10).ids)
-    found = index.within(queries, 20)
-    np.testing.assert_array_equal([len(hits.ids) for hits in found], (reference_distances(queries, bits) <= 20).sum(1))
-
-
-def reference_distances(queries, base):
-    return reference.distances(queries.bits(), base, 1, "min")
 
 
 @pytest.mark.parametrize("kind", INDEXES)

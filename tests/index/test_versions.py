@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, FlatIndex, MultiIndex, OnlineHashing
-from onlinehash.errors import InvalidInput
 from onlinehash.index import costs, multi_index
 from tests.live.model import pairs_of
 
@@ -82,25 +81,25 @@ CHANGES = [add, update, put, bury, compact, replace]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_a_fork_never_changes_what_it_was_forked_from(kind, change):
-    index = made(kind)
-    before, held = answers(index), index.codes
-    rows = held.rows().tobytes()
-    fork = index.fork()
-    assert answers(fork) == before
-    change(fork)
-    assert answers(fork) != before
-    assert answers(index) == before
-    assert held.rows().tobytes() == rows
-    same_as_new(fork)
+def test_a_fork_never_changes_what_it_was_forked_from(kind):
+    for change in CHANGES:
+        index = made(kind)
+        before, held = answers(index), index.codes
+        rows = held.rows().tobytes()
+        fork = index.fork()
+        assert answers(fork) == before
+        change(fork)
+        assert answers(fork) != before
+        assert answers(index) == before
+        assert held.rows().tobytes() == rows
+        same_as_new(fork)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_chain_of_forks_keeps_every_version(kind):
     rng, index = np.random.default_rng(0), made(kind)
     kept = [(index, answers(index))]
-    for step in range(60):
+    for step in range(25):
         fork = index.fork()
         what, ids = rng.integers(4), index.ids.tolist()
         some = [ids[i] for i in rng.choice(len(ids), 3, replace=False)]
@@ -124,9 +123,8 @@ def test_a_chain_of_forks_keeps_every_version(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("columns", [[4], [0, 5, 11], list(range(N_BITS))], ids=len)
-def test_recoded_codes_are_those_given_and_the_encoder_with_them(kind, columns):
-    index = made(kind)
+def test_recoded_codes_are_those_given_and_the_encoder_with_them(kind):
+    index, columns = made(kind), [0, 5, 11]
     index.bury(["item 5", "item 77"])
     before = answers(index)
     new = index.items.all_codes().bits()
@@ -178,21 +176,7 @@ def test_bury_leaves_positions_and_compact_counts_them_anew(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_makes_the_other_kind_of_the_same_items(kind):
-    other = MultiIndex if kind is FlatIndex else FlatIndex
-    index = made(kind)
-    index.bury(["item 0", "item 100"])
-    before, twin = answers(index), other.of(index)
-    assert type(twin) is other
-    assert answers(twin) == before
-    add(twin)
-    update(twin)
-    assert answers(index) == before
-    same_as_new(twin)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("share", "n_dead"), [(0.0, 30), (0.01, 30), (0.5, 30), (0.5, 0), (1.0, 30)])
+@pytest.mark.parametrize(("share", "n_dead"), [(0.0, 30), (0.01, 30), (0.5, 0)])
 def test_search_among_some_is_search_of_those_alone(kind, share, n_dead):
     index = made(kind)
     index.bury([f"item {i}" for i in range(n_dead)])
@@ -203,13 +187,3 @@ def test_search_among_some_is_search_of_those_alone(kind, share, n_dead):
         assert pairs_of(index.search(query, 20, among=chosen)) == pairs_of(alone.search(query, 20))
         assert pairs_of(index.within(query, 4, among=chosen)) == pairs_of(alone.within(query, 4))
     assert answers(index) == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_among_must_have_a_bool_for_each_item(kind):
-    index = made(kind, 5)
-    for among in ([True] * 4, [1] * 5, [[True] * 5]):
-        with pytest.raises(InvalidInput, match="expected 5 bools, one for each item"):
-            index.search(QUERIES[0], 3, among=among)
-        with pytest.raises(InvalidInput, match="expected 5 bools, one for each item"):
-            index.within(QUERIES[0], 3, among=among)

@@ -17,7 +17,7 @@ from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, pair_weights
 from onlinehash.learners.fast_supervised_pairs import draw_pairs, pairs_of_classes
 from tests.reference.fast_supervised import best_block, best_gain, gain, kept, loss
-from tests.support import BOTH_PRECISIONS, clusters
+from tests.support import clusters
 
 SMALL: dict[str, Any] = {"n_bits": 12, "n_trees": 8, "random_state": 0}
 
@@ -41,7 +41,7 @@ def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("most", [2**31 - 1, 25])  # the latter divides the capacities
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_cut_is_the_best_of_all_bits(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_cuts, "MOST_CAPACITY", most)
     A, starts = blocks(seed)
@@ -54,13 +54,6 @@ def test_a_cut_is_the_best_of_all_bits(seed: int, most: int, monkeypatch: pytest
         assert found[1] == block_cuts.energy(csr_array(A), z) <= before
         assert found[1] == best or most == 25
         assert set(z) <= {-1, 1}
-
-
-def test_passes_never_raise_the_sum() -> None:
-    for seed in range(20):
-        A, starts = blocks(seed, (8, 8, 8, 8))
-        energies = block_cuts.lower(csr_array(A), starts, np.ones(len(A), np.int64), 4)
-        assert (np.diff(energies) <= 0).all()
 
 
 def test_weights_are_eight_times_the_papers() -> None:
@@ -117,9 +110,8 @@ def test_each_bit_lowers_the_loss() -> None:
 # ------------------------------------------------------------------ trees
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_trees_are_greedy_fits_to_weighted_bits(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_trees_are_greedy_fits_to_weighted_bits() -> None:
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 6))
     z = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(150) > 0, 1.0, -1.0)
     offered = np.stack([np.sort(rng.permutation(6)[:4]) for _ in range(5)])
@@ -151,12 +143,10 @@ def test_trees_are_greedy_fits_to_weighted_bits(seed: int) -> None:
     assert ((scores >= 0) == (z > 0)).mean() > 0.8
 
 
-@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 @pytest.mark.parametrize("features", [None, RbfAnchors(30)])
-def test_codes_of_training_rows_are_those_that_were_learned(dtype: Any, features: Any) -> None:
+def test_codes_of_training_rows_are_those_that_were_learned(features: Any) -> None:
     """What the encoder computes from thresholds is what boosting computed from bins, bit for bit."""
     X, y = noisy(300)
-    X = X.astype(dtype)
     learned: list[np.ndarray] = []
     add = Inference.add
 
@@ -184,25 +174,10 @@ def test_it_learns_what_projections_cannot() -> None:
     assert learner.score(X[1000:], y[1000:]) > 0.9
 
 
-@pytest.mark.parametrize("labels", ["one class", "a class of one", "one row"])
-def test_few_classes_and_rows(labels: str) -> None:
+def test_few_classes_and_rows() -> None:
     X, y = noisy(30)
-    if labels == "one class":
-        y = np.zeros(30)
-    elif labels == "a class of one":
-        y = np.arange(30) == 4
-    else:
-        X, y = X[:1], y[:1]
-    learner = FastSupervisedHashing(**SMALL).fit(X, y)
-    assert learner.transform(X).shape == (len(X), 12)
-
-
-def test_more_rows_than_samples() -> None:
-    X, y = noisy(300)
-    one, other = (FastSupervisedHashing(**SMALL, n_samples=n).fit(X, y) for n in (100, 300))
-    assert len(one.snapshot().changed_bits(other.snapshot())) == 12
-    assert one.score(X, y) > 0.4
-    assert other.score(X, y) > one.score(X, y)
+    for rows, labels in ((X, np.zeros(30)), (X, np.arange(30) == 4), (X[:1], y[:1])):
+        assert FastSupervisedHashing(**SMALL).fit(rows, labels).transform(rows).shape == (len(rows), 12)
 
 
 def test_a_learner_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:
@@ -215,12 +190,11 @@ def test_a_learner_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:
         assert len(loaded.snapshot().changed_bits(learner.snapshot())) == 0
 
 
-@pytest.mark.parametrize("features", [None, RbfAnchors(20)])
 @pytest.mark.parametrize("durable", [False, True])
-def test_a_live_index_follows_trees(features: Any, durable: bool, tmp_path: Path) -> None:
+def test_a_live_index_follows_trees(durable: bool, tmp_path: Path) -> None:
     """Margins are measured on the trees' scores; other trees are other functions, whatever the weights."""
     X, y = noisy(300)
-    learner = FastSupervisedHashing(**SMALL, features=features).fit(X[:150], y[:150])
+    learner = FastSupervisedHashing(**SMALL).fit(X[:150], y[:150])
     index = LiveIndex(learner, path=tmp_path / "index" if durable else None)
     index.add(np.arange(200), X[:200])
     assert index.codes == learner.encode(X[:200])

@@ -23,7 +23,7 @@ def sketched(A: np.ndarray, n_kept: int, at_once: int = 7) -> FrequentDirections
     return sketch
 
 
-@pytest.mark.parametrize(("n", "d", "n_kept"), [(3, 20, 5), (100, 20, 5), (500, 30, 10), (200, 8, 8), (61, 6, 2)])
+@pytest.mark.parametrize(("n", "d", "n_kept"), [(3, 20, 5), (500, 30, 10), (200, 8, 8)])
 def test_it_is_the_slow_sketch(n: int, d: int, n_kept: int) -> None:
     A = stream(n, d)
     sketch, reference = sketched(A, n_kept), ReferenceSketch(2 * n_kept, d)
@@ -38,20 +38,10 @@ def test_it_is_the_slow_sketch(n: int, d: int, n_kept: int) -> None:
     np.testing.assert_allclose(np.abs((mine * slow).sum(axis=0)), 1, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 64, 1000])
-def test_how_rows_come_does_not_matter(at_once: int) -> None:
-    A = stream(300, 25)
-    sketch, other = sketched(A, 6, at_once), sketched(A, 6)
-    assert np.array_equal(sketch.rows, other.rows)
-    assert sketch.used == other.used
-
-
-@pytest.mark.parametrize("n_kept", [2, 5, 12])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_bound_holds_at_any_time(n_kept: int, seed: int) -> None:
+def test_the_bound_holds_at_any_time() -> None:
     """0 <= AᵀA - BᵀB <= 2 |A|² / ℓ; noise of equal strength in all directions is its hardest case."""
-    rng = np.random.default_rng(seed)
-    A = np.vstack([stream(150, 24, seed), rng.standard_normal((150, 24)), np.eye(24)])
+    rng, n_kept = np.random.default_rng(0), 5
+    A = np.vstack([stream(150, 24), rng.standard_normal((150, 24)), np.eye(24)])
     sketch, worst = FrequentDirections(n_kept, 24), 0.0
     for n in range(len(A)):
         sketch.insert(A[n : n + 1])

@@ -16,17 +16,16 @@ def uneven(n: int = 600, d: int = 24, seed: int = 0) -> np.ndarray:
     return rng.standard_normal((n, d)) * 0.8 ** np.arange(d) @ turn + 3.0
 
 
-@pytest.mark.parametrize("n_bits", [1, 8, 24, 40])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_loss_never_rises(n_bits: int, seed: int) -> None:
-    learner = IterativeQuantization(n_bits, random_state=seed).fit(uneven(seed=seed))
+@pytest.mark.parametrize("n_bits", [1, 8, 40])
+def test_the_loss_never_rises(n_bits: int) -> None:
+    learner = IterativeQuantization(n_bits, random_state=0).fit(uneven())
     assert learner.losses_.shape == (50,)
     assert (np.diff(learner.losses_) <= 1e-12).all()
     if n_bits > 1:  # one direction leaves nothing to turn
         assert learner.losses_[-1] < learner.losses_[0] - 0.01
 
 
-@pytest.mark.parametrize("n_bits", [8, 24, 40])
+@pytest.mark.parametrize("n_bits", [8, 40])
 def test_the_reference_goes_on_where_the_learner_stopped(n_bits: int) -> None:
     """R is found back in W; from there, both take the same steps and lose the same."""
     X = uneven()

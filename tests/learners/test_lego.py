@@ -39,7 +39,7 @@ def assert_same(
     return records
 
 
-@pytest.mark.parametrize(("step", "calibration"), [(1.0, 500), (0.05, 30), (20.0, 100)])
+@pytest.mark.parametrize(("step", "calibration"), [(1.0, 500), (20.0, 100)])
 def test_a_stream(step: float, calibration: int) -> None:
     learner = LegoLSH(8, step=step, calibration=calibration, centre="none", random_state=0)
     records = assert_same(learner, *stream(600), np.ones(600))
@@ -120,15 +120,3 @@ def test_the_metric_stays_symmetric_and_positive_definite() -> None:
         values = np.linalg.eigvalsh(learner.metric_)
         assert values[0] > 1e-8 * values[-1]
     assert learner.n_updates_ > 5000
-
-
-def test_the_new_distance_at_its_extremes() -> None:
-    assert new_distance(3.0, 5.0, 1e-300) == pytest.approx(5.0)
-    assert new_distance(3.0, 5.0, 1e12) == pytest.approx(3.0)
-    assert new_distance(0.0, 5.0, 1.0) == pytest.approx((-1 + np.sqrt(101)) / 10)
-
-
-def test_it_learns_the_directions_that_matter() -> None:
-    A, B, similar = stream(4000)
-    metric = LegoLSH(8, random_state=0).partial_fit_pairs(A, B, similar).metric_
-    assert np.diag(metric)[:2].mean() > 1.5 * np.diag(metric)[2:].mean()

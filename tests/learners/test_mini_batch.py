@@ -11,7 +11,7 @@ from onlinehash import OnlineHashing, RbfAnchors
 from onlinehash.learners.mini_batch import MiniBatchOnlineHashing
 from onlinehash.learners.mini_batch_kernels import TOLERANCE
 from tests.reference.mini_batch import Chunk, ReferenceMiniBatch
-from tests.support import BOTH_PRECISIONS, as_bytes
+from tests.support import as_bytes
 
 D = 30
 BITS = 16
@@ -55,20 +55,17 @@ def chunks_of(
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("size", "settings"),
     [
-        {},
-        {"C": 1e-3},
-        {"C": 0.02, "similar_radius": 2, "dissimilar_ratio": 0.5},
-        {"C": 100.0},
-        {"dissimilar_ratio": 1.0},
-        {"C": 0.01, "balance": 1.0},
-        {"C": 0.01, "balance": 0.0},
+        (7, {}),
+        (40, {"C": 0.02, "similar_radius": 2, "dissimilar_ratio": 0.5}),
+        (40, {"C": 100.0}),
+        (7, {"dissimilar_ratio": 1.0}),
+        (40, {"C": 0.01, "balance": 1.0}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("size", [7, 40])
-def test_against_the_slow_version(settings: dict[str, Any], size: int) -> None:
+def test_against_the_slow_version(size: int, settings: dict[str, Any]) -> None:
     _, chunks = chunks_of(*stream(200), None, size, **settings)
     assert sum(len(chunk.R) for chunk in chunks) > 50
 
@@ -101,12 +98,19 @@ def test_a_chunk_without_loss_changes_nothing() -> None:
 # ------------------------------------------------------------------ one pair is online hashing
 
 
-@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
-@pytest.mark.parametrize("centre", ["burn-in", "running", "none"])
-@pytest.mark.parametrize("settings", [{}, {"C": 10.0}, {"C": 0.005, "similar_radius": 1, "dissimilar_ratio": 0.7}])
-def test_a_chunk_of_one_pair_is_online_hashing(dtype: Any, centre: str, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("centre", "settings"),
+    [
+        ("burn-in", {}),
+        ("running", {"C": 10.0}),
+        ("none", {"C": 0.005, "similar_radius": 1, "dissimilar_ratio": 0.7}),
+        ("burn-in", {"features": RbfAnchors(20)}),
+    ],
+    ids=str,
+)
+def test_a_chunk_of_one_pair_is_online_hashing(centre: str, settings: dict[str, Any]) -> None:
     A, B, similar = stream(400, seed=3)
-    A, B = (A + 0.5).astype(dtype), (B + 0.5).astype(dtype)
+    A, B = A + 0.5, B + 0.5
     weights = np.random.default_rng(4).choice([0.0, 0.3, 1.0, 4.0], 400)
     common = {"centre": centre, "burn_in": 50, "random_state": 7, **settings}
     one = OnlineHashing(BITS, **common)
@@ -119,15 +123,6 @@ def test_a_chunk_of_one_pair_is_online_hashing(dtype: Any, centre: str, settings
     assert all(np.array_equal(of_one.bits(t), of_many.bits(t)) for t in range(400))
     assert as_bytes(one.projection_) == as_bytes(many.projection_)
     assert (one.version_, one.cumulative_loss_) == (many.version_, many.cumulative_loss_)
-
-
-def test_a_chunk_of_one_pair_is_online_hashing_with_a_kernel() -> None:
-    A, B, similar = stream(300, seed=5)
-    one = OnlineHashing(BITS, features=RbfAnchors(20), random_state=0).partial_fit_pairs(A, B, similar)
-    many = MiniBatchOnlineHashing(BITS, chunk_size=1, features=RbfAnchors(20), random_state=0)
-    many.partial_fit_pairs(A, B, similar)
-    assert one.n_updates_ > 50
-    assert as_bytes(one.projection_) == as_bytes(many.projection_)
 
 
 # ------------------------------------------------------------------ what is proven
@@ -162,7 +157,7 @@ def watched(size: int, C: float, seed: int = 0) -> list[tuple[Chunk, float, floa
     return [seen for seen in watch(*stream(300, seed=seed), size, C).seen if len(seen[0].R)]
 
 
-@pytest.mark.parametrize("C", [0.01, 0.1, 100.0])
+@pytest.mark.parametrize("C", [0.01, 100.0])
 def test_the_step_is_the_solution(C: float) -> None:
     """The primal is strongly convex: W is within √(2 gap) of the best, which a solver of others finds."""
     for chunk, dual, gap in watched(40, C):
@@ -200,8 +195,7 @@ def test_a_pair_that_comes_many_times() -> None:
     assert learner.cumulative_loss_ == 30.0
 
 
-@pytest.mark.parametrize("size", [5, 80])
-@pytest.mark.parametrize("C", [0.05, 10.0])
+@pytest.mark.parametrize(("size", "C"), [(5, 10.0), (80, 0.05)])
 def test_the_loss_bound(size: int, C: float) -> None:
     """Lemma 1 for chunks is an equation; from it follow the two right sides of Theorem 2, for any U."""
     chunks = [chunk for chunk, _, _ in watched(size, C, seed=size)]

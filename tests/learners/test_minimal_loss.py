@@ -21,11 +21,11 @@ def stream(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return A, B, similar
 
 
-@pytest.mark.parametrize("r", [1, 2, 5])
+@pytest.mark.parametrize("r", [1, 4])
 def test_inference_is_exact(r: int) -> None:
     """For any loss of the distance, the codes found score as high as the best of all."""
     rng = np.random.default_rng(r)
-    for trial in range(40):
+    for trial in range(20):
         P = rng.standard_normal((2, r))
         loss = rng.standard_normal(r + 1) * rng.choice([0.0, 0.5, 5.0])
         g = np.empty((2, r), np.int64)
@@ -33,13 +33,6 @@ def test_inference_is_exact(r: int) -> None:
         value, *best = best_codes(P[0], P[1], list(loss))
         assert loss[(g[0] != g[1]).sum()] + g[0] @ P[0] + g[1] @ P[1] == pytest.approx(value, abs=1e-12), trial
         assert np.array_equal(g, best)
-
-
-def test_without_a_loss_the_codes_are_the_predicted_ones() -> None:
-    P = np.random.default_rng(0).standard_normal((2, 64))
-    g = np.empty((2, 64), np.int64)
-    adjusted_codes(P, np.zeros(65), g)
-    assert np.array_equal(g, np.where(P >= 0, 1, -1))
 
 
 def test_ties_go_to_the_lower_bit_and_the_smaller_distance() -> None:
@@ -52,7 +45,7 @@ def test_ties_go_to_the_lower_bit_and_the_smaller_distance() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"step": 0.3}, {"loss_scale": 1.5, "radius_ratio": 0.5}, {"dissimilar_weight": 2.0, "radius_ratio": 0.0}],
+    [{"step": 0.3}, {"loss_scale": 1.5, "radius_ratio": 0.5, "dissimilar_weight": 2.0}],
     ids=str,
 )
 def test_a_stream(settings: dict[str, Any]) -> None:
@@ -99,14 +92,3 @@ def test_the_scale_of_the_data_does_not_matter() -> None:
     plain.partial_fit_pairs(A, B, similar)
     scaled.partial_fit_pairs(1024 * A, 1024 * B, similar)
     np.testing.assert_allclose(scaled.projection_, plain.projection_, rtol=0, atol=1e-12)
-
-
-@pytest.mark.long
-def test_long_zero_columns_become_zero_not_denormal() -> None:
-    """A feature that is always zero loses its weight; numbers too small to be normal would slow every product."""
-    A, B, similar = stream(3000)
-    A[:, 0] = B[:, 0] = 0
-    learner = MinimalLossHashing(16, step=1.0, centre="none", random_state=0)
-    weights = learner.partial_fit_pairs(A.astype(np.float32), B.astype(np.float32), similar).projection_[0]
-    assert (weights == 0).any()
-    assert (np.abs(weights[weights != 0]) > 1e-26).all()

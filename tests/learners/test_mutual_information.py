@@ -8,16 +8,15 @@ import pytest
 from onlinehash.learners.mutual_information import MutualInformationHashing
 from onlinehash.learners.mutual_information_kernels import information
 from tests.reference.mutual_information import Distances, ReferenceMutualInformationHashing, entropy, smooth_code
-from tests.support import BOTH_PRECISIONS, state_bytes
 
 D = 23
 
 
-@pytest.mark.parametrize(("n_bits", "n_bins", "sharpness"), [(8, 16, 10.0), (32, 16, 3.0), (5, 3, 5.0)])
+@pytest.mark.parametrize(("n_bits", "n_bins", "sharpness"), [(8, 16, 10.0), (5, 3, 5.0)])
 def test_the_gradient_agrees_with_finite_differences(n_bits: int, n_bins: int, sharpness: float) -> None:
     """In every entry of W, with the codes of the others held fixed."""
     rng, slope, unused = np.random.default_rng(0), np.empty(n_bits), np.empty(n_bits)
-    for _ in range(5):
+    for _ in range(2):
         W, x, P = rng.standard_normal((n_bits, D)), rng.standard_normal(D), rng.standard_normal((40, n_bits))
         x, near = x / np.linalg.norm(x), rng.random(40) < 0.3
         found, most = information(W @ x, P, near, n_bins, sharpness, slope)
@@ -45,11 +44,10 @@ def test_information_at_its_ends() -> None:
         assert not slope.any()
 
 
-@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
-def test_it_is_the_slow_version(dtype: type) -> None:
+def test_it_is_the_slow_version() -> None:
     """Points of one label, of several, of none, and a zero vector, with a sample that is soon full."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((90, D)).astype(dtype)
+    X = rng.standard_normal((90, D))
     Y = (rng.random((90, 6)) < 0.2).astype(int)
     Y[:6] = np.eye(6)
     X[30] = 0
@@ -61,26 +59,19 @@ def test_it_is_the_slow_version(dtype: type) -> None:
     loss = 0.0
     for t in range(90):
         if X[t].any() and Y[t].any():
-            loss += reference.step(X[t].astype(float), set(np.flatnonzero(Y[t])), keys[t])
+            loss += reference.step(X[t], set(np.flatnonzero(Y[t])), keys[t])
     learner.partial_fit(X, Y)
-    np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-9 if dtype is np.float64 else 1e-4)
+    np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-9)
     assert learner.cumulative_loss_ == pytest.approx(loss, rel=1e-5)
-    cut = MutualInformationHashing(
-        8, sample_size=20, n_bins=7, sharpness=4, step=0.5, decay=0.01, centre="none", random_state=7
-    ).observe(X[:1])
-    for t in range(90):
-        cut.partial_fit(X[t : t + 1], Y[t : t + 1])
-    assert state_bytes(cut) == state_bytes(learner)
 
 
 def test_the_sample_is_uniform() -> None:
     """Every point of the stream is as likely to be in it."""
-    n, size, found = 60, 10, np.zeros(60)
-    for seed in range(200):
+    n, size, n_seeds, found = 60, 10, 80, np.zeros(60)
+    for seed in range(n_seeds):
         learner = MutualInformationHashing(2, sample_size=size, centre="none", random_state=seed)
         found += learner.partial_fit(np.eye(n), np.zeros(n))._points[:, :n].sum(axis=0)
-    expected = 200 * size / n
-    assert found.sum() == 200 * size
-    assert abs(found[:20].mean() - expected) < 4
-    assert abs(found[-20:].mean() - expected) < 4
-    assert found.max() < 2 * expected
+    expected = n_seeds * size / n
+    assert found.sum() == n_seeds * size
+    assert abs(found[:20].mean() - expected) < 3
+    assert abs(found[-20:].mean() - expected) < 3

@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash.learners.online_supervised import OnlineSupervisedHashing
 from tests.reference.online_supervised import ReferenceOnlineSupervisedHashing
-from tests.support import BOTH_PRECISIONS, Labelled, clusters, feed, state_bytes
+from tests.support import Labelled, clusters, feed, state_bytes
 
 D, BITS = 23, 12
 
@@ -17,11 +17,10 @@ def begun(X: np.ndarray, **settings: object) -> OnlineSupervisedHashing:
 
 
 @pytest.mark.parametrize("form", ["hinge", "boosted"])
-@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
-def test_it_is_the_slow_version(form: str, dtype: type) -> None:
+def test_it_is_the_slow_version(form: str) -> None:
     """Points of one label, of several, of none, and a zero vector."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((120, D)).astype(dtype)
+    X = rng.standard_normal((120, D))
     X[40] = 0
     Y = (rng.random((120, 9)) < 0.15).astype(int)
     Y[:9] = np.eye(9)
@@ -29,8 +28,8 @@ def test_it_is_the_slow_version(form: str, dtype: type) -> None:
     first = learner.projection_
     learner.partial_fit(X, Y)
     reference = ReferenceOnlineSupervisedHashing(first, learner.codewords_, form, 0.3)
-    done = [reference.step(x, list(np.flatnonzero(y))) for x, y in zip(X.astype(float), Y, strict=True)]
-    np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-12 if dtype is np.float64 else 2e-5)
+    done = [reference.step(x, list(np.flatnonzero(y))) for x, y in zip(X, Y, strict=True)]
+    np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-12)
     assert learner.cumulative_loss_ == pytest.approx(sum(loss for loss, _ in done), rel=1e-5)
     assert learner.n_bits_moved_ == sum(len(moved) for _, moved in done)
     assert learner.n_updates_ == learner.version_ == sum(bool(moved) for _, moved in done)
@@ -57,7 +56,7 @@ def test_the_codebook_lasts() -> None:
 def test_no_bit_is_the_same_for_eight_classes() -> None:
     X = np.eye(8)
     constant = [0, 0]
-    for seed in range(60):
+    for seed in range(20):
         learner = OnlineSupervisedHashing(BITS, centre="none", random_state=seed).partial_fit(X[:7], range(7))
         constant[0] += np.count_nonzero(np.abs(learner.codewords_.sum(axis=0)) == 7)
         constant[1] += np.count_nonzero(np.abs(learner.partial_fit(X[7:], [7]).codewords_.sum(axis=0)) == 8)

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from onlinehash import LSH, Encoder, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
+from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
 from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
 from onlinehash.learners.base import Learner, Traits
 from tests.support import state_bytes
@@ -20,8 +19,7 @@ RNG = np.random.default_rng(0)
 A, B, SIMILAR = RNG.standard_normal((1500, 5)), RNG.standard_normal((1500, 5)), RNG.random(1500) < 0.3
 
 
-@pytest.mark.parametrize("seen", [0, 100])
-@pytest.mark.parametrize("row", [3, 1400])
+@pytest.mark.parametrize(("seen", "row"), [(0, 1400), (100, 3), (100, 1400)])
 def test_a_value_far_down_a_large_batch_takes_everything_back(seen: int, row: int) -> None:
     learner = OnlineHashing(8, random_state=0)
     if seen:
@@ -57,20 +55,19 @@ def test_a_map_that_cannot_be_fitted_leaves_no_trace() -> None:
 
 
 def test_a_map_with_sparse_output_works() -> None:
-    points = RNG.integers(0, 3, (400, 4)).astype(float)
+    points = RNG.integers(0, 3, (240, 4)).astype(float)
     learner = OnlineHashing(8, features=OneHotEncoder(handle_unknown="ignore"), random_state=0)
-    learner.partial_fit_pairs(points[0::2], points[1::2], SIMILAR[:200])
-    assert learner.n_pairs_seen_ == 200
-    assert learner.transform(points).shape == (400, 8)
+    learner.partial_fit_pairs(points[0::2], points[1::2], SIMILAR[:120]).flush()
+    assert learner.n_pairs_seen_ == 120
+    assert learner.transform(points).shape == (240, 8)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_fitted_map_stays_fitted(dtype: Any) -> None:
+def test_a_fitted_map_stays_fitted() -> None:
     anchors = RbfAnchors(20).fit(A[:50])
     learner = OnlineHashing(8, features=anchors, random_state=0)
-    assert learner.learn_pair(A[0].astype(dtype), B[0].astype(dtype), True).pending == 0
+    assert learner.learn_pair(A[0], B[0], True).pending == 0
     given = OnlineHashing(8, features=RbfAnchors(anchors=A[:20]), random_state=0)
-    given.learn_pair(A[0].astype(dtype), B[0].astype(dtype), True)
+    given.learn_pair(A[0], B[0], True)
     np.testing.assert_allclose(learner.projection_, given.projection_, rtol=1e-5)
     with pytest.raises(InvalidInput, match="expecting 5 features"):
         OnlineHashing(8, features=anchors).learn_pair([1.0, 2], [2.0, 1], True)
@@ -87,33 +84,12 @@ def test_a_refused_call_leaves_the_generator_alone() -> None:
     assert rng.bit_generator.state == state
 
 
-def test_columns_of_data_frames_must_agree() -> None:
-    frame = pd.DataFrame(A[:10], columns=list("abcde"))
-    turned = pd.DataFrame(B[:10], columns=list("edcba"))
-    learner = OnlineHashing(8, random_state=0)
-    with pytest.raises(InvalidInput, match="the same columns"):
-        learner.partial_fit_pairs(frame, turned, SIMILAR[:10])
-    learner.partial_fit_pairs(frame, frame, SIMILAR[:10])
-    assert list(learner.feature_names_in_) == list("abcde")
-    with pytest.raises(InvalidInput, match="feature names"):
-        learner.partial_fit_pairs(turned, turned, SIMILAR[:10])
-
-
-@pytest.mark.parametrize(("name", "value"), [("n_bits", 4), ("n_models", 3), ("fusion", "sum")])
-def test_a_parameter_changed_after_learning_is_refused_by_readers_too(name: str, value: Any) -> None:
+def test_a_parameter_changed_after_learning_is_refused_by_readers_too() -> None:
     learner = MultiModelOnlineHashing(8, n_models=2, random_state=0).partial_fit_pairs(A, B, SIMILAR)
-    learner.set_params(**{name: value})
+    learner.set_params(fusion="sum")
     for read in (lambda: learner.projection_, lambda: learner.encode(A), lambda: learner.snapshot()):
-        with pytest.raises(InvalidParameter, match=f"expected {name} to stay"):
+        with pytest.raises(InvalidParameter, match="expected fusion to stay"):
             read()
-
-
-@pytest.mark.parametrize("value", [1e60, 1e-60])
-def test_init_must_be_usable_in_the_precision_of_the_data(value: float) -> None:
-    learner = OnlineHashing(8, init=np.full((5, 8), value))
-    with pytest.raises(InvalidParameter, match="finite and without a zero column in float32"):
-        learner.partial_fit_pairs(A.astype(np.float32), B.astype(np.float32), SIMILAR)
-    assert not hasattr(learner, "n_features_in_")
 
 
 def test_small_float32_values_still_teach() -> None:
@@ -126,26 +102,11 @@ def test_small_float32_values_still_teach() -> None:
     )
 
 
-def test_one_model_of_several_still_has_a_step_per_model() -> None:
-    update = MultiModelOnlineHashing(8, n_models=1, random_state=0).learn_pair(A[0], -A[0], True)
-    assert update.step.shape == (1,)
-    assert isinstance(OnlineHashing(8, random_state=0).learn_pair(A[0], -A[0], True).step, float)
-
-
 def test_the_row_that_learns_pairs_kept_back_counts_as_changed() -> None:
     updates = OnlineHashing(8, features=RbfAnchors(10), centre="none", random_state=0).learn_pairs(
         A[:20], B[:20], SIMILAR[:20]
     )
     assert [bool(c) for c in updates.changed()] == [len(updates.bits(t)) > 0 for t in range(20)]
-
-
-def test_an_encoder_cannot_be_changed() -> None:
-    encoder = LSH(8, random_state=0).fit(A).snapshot()
-    assert isinstance(encoder, Encoder)
-    with pytest.raises(AttributeError):
-        encoder.version = 99  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        encoder.weights[0] = 0
 
 
 class Nearest(Learner):
@@ -227,34 +188,22 @@ def test_no_pair_is_lost_when_warnings_are_errors() -> None:
     assert state_bytes(learner) == before
 
 
-OTHERS = {
-    "other bits": lambda: OnlineHashing(8, random_state=0),
-    "another class": lambda: LSH(16, random_state=0),
-    "several models": lambda: MultiModelOnlineHashing(4, n_models=4, random_state=0),
-    "a map": lambda: OnlineHashing(16, features=RbfAnchors(5), random_state=0),
-    "a map that waits": lambda: OnlineHashing(16, features=RbfAnchors(9000), random_state=0),
-    "another centring": lambda: OnlineHashing(16, centre="none", random_state=0),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_state_of_another_learner_is_refused(name: str) -> None:
+def test_the_state_of_another_learner_is_refused() -> None:
     learner = OnlineHashing(16, random_state=1).partial_fit_pairs(A, B, SIMILAR)
-    other = OTHERS[name]().partial_fit_pairs(A, B, SIMILAR)
     before = state_bytes(learner)
-    with pytest.raises(FormatError):
-        learner.set_state(other.get_state())
+    for other in (
+        OnlineHashing(8, random_state=0),
+        LSH(16, random_state=0),
+        MultiModelOnlineHashing(4, n_models=4, random_state=0),
+        OnlineHashing(16, features=RbfAnchors(5), random_state=0),
+        OnlineHashing(16, features=RbfAnchors(9000), random_state=0),
+        OnlineHashing(16, centre="none", random_state=0),
+    ):
+        with pytest.raises(FormatError):
+            learner.set_state(other.partial_fit_pairs(A, B, SIMILAR).get_state())
     with pytest.raises(FormatError):
         learner.set_state({"a": 1})
     assert state_bytes(learner) == before
-
-
-def test_a_transformer_without_a_seed_takes_the_learners() -> None:
-    def learned() -> OnlineHashing:
-        learner = OnlineHashing(8, features=RBFSampler(n_components=20), random_state=0)
-        return learner.partial_fit_pairs(A[:200], B[:200], SIMILAR[:200])
-
-    assert learned().encode(A) == learned().encode(A)
 
 
 def test_turned_columns_of_b_are_refused() -> None:

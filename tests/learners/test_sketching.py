@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import RbfAnchors
 from onlinehash.learners.sketching import OnlineSketchingHashing
 from tests.reference.sketching import ReferenceSketchingHashing, scatter
 
@@ -29,9 +28,9 @@ def sketch_of(osh: OnlineSketchingHashing) -> np.ndarray:
     return osh._sketch.rows.T @ osh._sketch.rows
 
 
-@pytest.mark.parametrize("drift", [0.0, 20.0])
 @pytest.mark.parametrize(
-    ("n_bits", "sketch_size", "chunk_size"), [(8, 24, 50), (5, 40, 7), (8, 16, 33), (8, 16, 400), (20, 40, 40)]
+    ("n_bits", "sketch_size", "chunk_size", "drift"),
+    [(8, 24, 50, 0.0), (5, 40, 7, 20.0), (8, 16, 400, 20.0), (20, 40, 40, 0.0)],
 )
 def test_it_is_the_slow_method(n_bits: int, sketch_size: int, chunk_size: int, drift: float) -> None:
     X = stream(400, drift=drift)
@@ -53,7 +52,7 @@ def test_it_is_the_slow_method(n_bits: int, sketch_size: int, chunk_size: int, d
     assert ((osh.transform(new) == reference.bits(new)) | near).all()
 
 
-@pytest.mark.parametrize("chunk_size", [1, 9, 50, 1000])
+@pytest.mark.parametrize("chunk_size", [1, 50])
 def test_a_large_sketch_is_the_exact_scatter_about_the_exact_mean(chunk_size: int) -> None:
     """Also while the mean walks away, and with a last chunk that is cut short."""
     X = stream(333, drift=50.0)
@@ -65,31 +64,13 @@ def test_a_large_sketch_is_the_exact_scatter_about_the_exact_mean(chunk_size: in
     np.testing.assert_allclose(osh.projection_ @ osh.projection_.T, principal @ principal.T, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("chunk_size", [3, 50])
-def test_the_bound_holds_with_chunks_and_a_walking_mean(chunk_size: int) -> None:
+def test_the_bound_holds_with_chunks_and_a_walking_mean() -> None:
     X = np.random.default_rng(0).standard_normal((600, D)) + np.linspace(0, 5, 600)[:, None]
-    osh = make(4, sketch_size=10, chunk_size=chunk_size).observe(X)
+    osh = make(4, sketch_size=10, chunk_size=50).observe(X)
     exact = scatter(X)
     lost = np.linalg.eigvalsh(exact - sketch_of(osh))
     assert lost[0] >= -1e-10 * np.trace(exact)
     assert 1e-3 * np.trace(exact) < lost[-1] <= 2 * np.trace(exact) / 10
-
-
-def test_no_shrink_is_wasted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ℓ/2 rows leave room for ℓ/2 more: the number of shrinks is that of the rows, however they are cut into chunks."""
-    n_shrinks = 0
-    osh = make(sketch_size=24, chunk_size=5).observe(stream(1))
-    shrink = osh._sketch._shrink
-
-    def counted() -> None:
-        nonlocal n_shrinks
-        n_shrinks += 1
-        shrink()
-
-    monkeypatch.setattr(osh._sketch, "_shrink", counted)
-    osh.observe(stream(600)[1:])
-    n_rows = 600 + 119  # each chunk but the first adds a row for the mean
-    assert n_shrinks == (n_rows - 12) // 12
 
 
 def test_a_stable_subspace_gives_stable_codes() -> None:
@@ -103,15 +84,6 @@ def test_a_stable_subspace_gives_stable_codes() -> None:
         osh.observe(X[start : start + 1000])
         changes.append((osh.transform(new) != before).mean())
     assert 0 < max(changes) < 0.03
-
-
-def test_the_same_chunk_again_leaves_the_functions_where_they_are() -> None:
-    X = stream(200)
-    osh = make(10, sketch_size=40, chunk_size=200).observe(X)
-    W, mean = osh.projection_, osh.mean_
-    osh.observe(X[::-1])
-    np.testing.assert_allclose(osh.projection_, W, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(osh.mean_, mean, rtol=1e-13)
 
 
 def test_after_a_jump_to_another_subspace_the_bits_are_still_rotated() -> None:
@@ -167,23 +139,3 @@ def test_more_bits_than_half_the_sketch() -> None:
     assert osh._sketch.rows.shape == (32, D)
     W = osh.projection_
     np.testing.assert_allclose(W.T @ W, np.eye(16), rtol=0, atol=1e-10)
-
-
-def test_memory_does_not_depend_on_the_stream() -> None:
-    osh = make(8, sketch_size=31).observe(stream(1000))
-    assert osh._sketch.rows.shape == (32, D)
-
-
-def test_single_precision_stays_and_is_close() -> None:
-    X = stream(500).astype(np.float32)
-    single, double = make().observe(X), make().observe(X.astype(float))
-    assert single.projection_.dtype == np.float32
-    np.testing.assert_allclose(single.projection_, double.projection_, rtol=0, atol=1e-5)
-    assert (single.transform(X) == double.transform(X)).mean() > 0.999
-
-
-def test_kernel_features() -> None:
-    X = stream(300)
-    osh = make(8, features=RbfAnchors(30)).observe(X)
-    Z = RbfAnchors(30).fit(X).transform(X)
-    np.testing.assert_allclose(osh.mean_, Z.mean(axis=0), rtol=1e-12)

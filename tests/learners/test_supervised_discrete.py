@@ -18,12 +18,8 @@ def overlapping(n: int = 200, d: int = 10, n_classes: int = 6, seed: int = 0) ->
     return rng.standard_normal((n_classes, d))[y] + rng.standard_normal((n, d)) + 2.0, y
 
 
-SETTINGS = [(1.0, 1e-5, 0.01), (0.5, 0.1, 1.0), (0.1, 1.0, 30.0)]
-
-
-@pytest.mark.parametrize(("lam", "nu", "lam_F"), SETTINGS)
-@pytest.mark.parametrize("n_bits", [1, 8, 20])
-def test_against_the_reference(lam: float, nu: float, lam_F: float, n_bits: int) -> None:
+@pytest.mark.parametrize(("n_bits", "lam", "nu", "lam_F"), [(8, 1.0, 1e-5, 0.01), (1, 0.5, 0.1, 1.0), (20, 0.1, 1, 30)])
+def test_against_the_reference(n_bits: int, lam: float, nu: float, lam_F: float) -> None:
     X, y = overlapping()
     settings = {"regularization": lam, "penalty": nu, "ridge": lam_F}
     learner = SupervisedDiscreteHashing(n_bits, random_state=0, **settings).fit(X, y)
@@ -35,13 +31,9 @@ def test_against_the_reference(lam: float, nu: float, lam_F: float, n_bits: int)
     np.testing.assert_allclose(learner.projection_, reference.P, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize(("lam", "nu", "lam_F"), SETTINGS)
-@pytest.mark.parametrize("features", [None, RbfAnchors(30)])
-def test_no_step_raises_the_objective(features: RbfAnchors | None, lam: float, nu: float, lam_F: float) -> None:
+def test_no_step_raises_the_objective() -> None:
     X, y = overlapping(n=400, seed=1)
-    learner = SupervisedDiscreteHashing(
-        16, regularization=lam, penalty=nu, ridge=lam_F, n_rounds=8, features=features, random_state=0
-    ).fit(X, y)
+    learner = SupervisedDiscreteHashing(16, penalty=0.1, n_rounds=8, features=RbfAnchors(30), random_state=0).fit(X, y)
     values = learner.objectives_.ravel()
     assert (np.diff(values) <= 1e-9 * values[0]).all()
     assert values[-1] < 0.9 * values[0]
@@ -68,28 +60,17 @@ def test_a_bit_at_zero_becomes_plus_one() -> None:
     assert (B == 1.0).all()
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e150])
-def test_the_unit_of_the_data_does_not_matter(scale: float) -> None:
-    X, y = overlapping()
-    bits, scaled = (SupervisedDiscreteHashing(8, random_state=0).fit(A, y).transform(A) for A in (X, X * scale))
-    np.testing.assert_array_equal(bits, scaled)
-
-
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.full((10, 3), 7.0), np.arange(10)),
-        (np.eye(5), np.arange(5)),
-        (np.eye(5), np.zeros(5, int)),
-        (np.ones((1, 2)), np.zeros(1, int)),
-    ],
-    ids=["equal points", "all different", "one class", "one point"],
-)
-def test_poor_data_still_give_functions(X: np.ndarray, y: np.ndarray) -> None:
-    learner = SupervisedDiscreteHashing(8, random_state=0).fit(X, y)
-    assert np.isfinite(learner.projection_).all()
-    assert np.isfinite(learner.objectives_).all()
-    assert len(learner.encode(X)) == len(X)
+def test_poor_data_still_give_functions() -> None:
+    for X, y in (
+        (np.full((10, 3), 7.0), np.arange(10)),  # equal points
+        (np.eye(5), np.arange(5)),  # all different
+        (np.eye(5), np.zeros(5, int)),  # one class
+        (np.ones((1, 2)), np.zeros(1, int)),  # one point
+    ):
+        learner = SupervisedDiscreteHashing(8, random_state=0).fit(X, y)
+        assert np.isfinite(learner.projection_).all()
+        assert np.isfinite(learner.objectives_).all()
+        assert len(learner.encode(X)) == len(X)
 
 
 def test_a_bit_that_is_the_same_for_all_stays_so() -> None:

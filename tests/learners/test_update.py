@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinehash import RbfAnchors, Update
+from onlinehash import RbfAnchors
 from onlinehash.learners.update import Updates
 from tests.support import make, pairs
-
-
-def test_an_update_prints_what_happened() -> None:
-    assert repr(Update(3.0, 0.0214, np.array([4, 17]))) == "Update(loss=3, step=0.0214, bits=[4, 17])"
-    assert repr(Update(0.0, 0.0, np.array([], int), 2)) == "Update(loss=0, step=0.0, bits=[], pending=2)"
-    assert repr(Update(1.5, np.array([0.0, 0.1]), np.array([1]))) == "Update(loss=1.5, step=[0.  0.1], bits=[1])"
 
 
 def test_one_model_has_a_number_as_step_several_have_an_array() -> None:

@@ -1,12 +1,11 @@
 """Blended pair hashing as slowly and plainly as it reads: pairs one by one, P² as a whole matrix, float64.
 
-W₀ is given; that of the package is ITQ's, which has a slow version of its own.
+W₀ is given; that of the package is ITQ's, which has a slow version of its own. Of groups and walks it knows nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -31,37 +30,13 @@ class ReferenceBlendedPairs:
         self.t, self.p, self.p_weight, self.mean_weight = 0.0, 0.5, 2.0, 1.0
         self.n_apart = self.caution = 0.0
         self.losses: list[float] = []
-        self.new_searches: list[tuple[float, np.ndarray]] = []
-        self.found, self.n_searches = np.zeros(len(SHARES)), 0.0
-        self.n_walked, self.walks_were_tried = 0, False
-        self.should_walk: bool | None = None  # whatever walks say
-        self.said: np.ndarray | None = None
 
-    def learn(
-        self,
-        A: np.ndarray,
-        B: np.ndarray,
-        similar: np.ndarray,
-        weights: np.ndarray,
-        told: Sequence[tuple[int, np.ndarray, bool]] = (),
-        searches: Sequence[tuple[int, list[tuple[np.ndarray, bool]]]] = (),
-        replays: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
-        tried: Sequence[Sequence[tuple]] = (),
-        walks: Sequence[Sequence[tuple[np.ndarray, np.ndarray, bool]]] = (),
-        asked: Sequence[Sequence[tuple]] = (),
-    ) -> None:
-        """One chunk of points; fewer pairs than `chunk_size` count by their part. What groups say, with points of unit
-        length: `told` are rows of A and B, as one array, a partner, and whether it is similar; `searches` are such
-        rows, the points to find them among, and which of these are of the same group; `replays` are chunks of pairs
-        that are learned afterwards. `tried` are chunks of walks that are learned first, both ends of other walks,
-        searches, if walks stay in their class (points with those to find them among, and which of these are ends of
-        walks from there), and, if the trial failed, such searches and both ends of walks among all points. `walks` are
-        those that are learned at the end, `asked` are searches before that, and both ends of walks, where they were
-        asked."""
+    def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
+        """One chunk of points; fewer pairs than `chunk_size` count by their part."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X = np.vstack([A, B])
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
-        part = min(sum(1 / math.sqrt(time) for time in times) + len(told), len(A)) / self.chunk_size
+        part = min(sum(1 / math.sqrt(time) for time in times), len(A)) / self.chunk_size
         self.n_apart += sum(1 / time for time in times)
         rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
         self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
@@ -75,13 +50,8 @@ class ReferenceBlendedPairs:
         if self.n_pairs >= self.next_look:
             self.P, self.P2 = damped(self.C, len(self.C))
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
-        if tried:
-            self.try_walks(tried)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
-            for row, among in searches:
-                self.new_searches.append((weights[row % len(A)] / times[row % len(A)], self.precision(X[row], among)))
-            self.fade_searches(len(A))
             self.ask(A, B, similar, weights, times)
         self.before = X
 
@@ -89,7 +59,6 @@ class ReferenceBlendedPairs:
         for start in range(0, len(A), 32):
             rows = slice(start, start + 32)
             learned += self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p)
-        learned += [(X[row], z, alike, 2 * np.mean(weights)) for row, z, alike in told]
         G = self.gradient(learned, len(A), self.p)
         self.losses.append(mean_loss(self.W, A, B, similar, weights, self.p))
         self.n_since += len(A)
@@ -97,60 +66,6 @@ class ReferenceBlendedPairs:
         if rose(self.losses):
             self.losses, self.n_since = [], 0
         self.step(G, part)
-        for pairs in replays:
-            self.learn_kept(pairs, 0.2)
-        if asked and (self.said is not None or self.searched(asked[0])[2] < 0):
-            searches, walked = asked
-            self.said = np.minimum(self.searched(searches), self.ends(walked))
-        for pairs in walks:
-            self.learn_walks(pairs)
-
-    def learn_kept(self, pairs: Sequence[tuple[np.ndarray, np.ndarray, bool]], p: float, less: float = 1.0) -> None:
-        if pairs:
-            self.step(
-                self.gradient([(*pair, 1.0) for pair in pairs], len(pairs), p), len(pairs) / self.chunk_size, less
-            )
-
-    def learn_walks(self, pairs: Sequence[tuple[np.ndarray, np.ndarray, bool]]) -> None:
-        self.learn_kept(pairs, 0.3, 1 / math.sqrt(1 + self.n_walked / 1250))
-        self.n_walked += len(pairs)
-
-    def try_walks(self, tried: Sequence[Sequence[tuple]]) -> None:
-        """Keep what was learned if codes with a share of 0.3 find the ends of further walks better than W₀, and do not
-        search for them much less precisely."""
-        before = self.W, self.M, self.v, self.t
-        self.W, self.M, self.v = self.W.copy(), self.M.copy(), self.v.copy()
-        *lessons, walks, searches, every_search, every_walk = tried
-        for pairs in lessons:
-            self.learn_walks(pairs)
-        self.walks_were_tried, said = True, self.ends(walks)
-        do_help = said[2] > 0
-        if searches:
-            found = self.searched(searches)
-            do_help, said = do_help and found[2] > -0.03, np.minimum(said, found)
-        if not (do_help if self.should_walk is None else self.should_walk):
-            self.W, self.M, self.v, self.t = before
-            self.said = np.minimum(said, np.minimum(self.searched(every_search), self.ends(every_walk)))
-
-    @property
-    def do_walks_help(self) -> bool:
-        return self.walks_were_tried and self.said is None
-
-    def searched(self, searches: Sequence[tuple[np.ndarray, list[tuple[np.ndarray, bool]]]]) -> np.ndarray:
-        """The mean logarithm of the precision of searches for these points among those, less that of W₀."""
-        logs = np.mean([self.precision(x, among) for x, among in searches], axis=0)
-        return logs - logs[0]
-
-    def ends(self, walks: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """How much better does each share find these ends than W₀ does, by the mean?"""
-        n, n_others, answers = len(walks), min(len(walks) // 2, 16), []
-        for t, (start, end) in enumerate(walks):
-            answers.append([True, 1.0, self.distances(start, end)])
-            for k in range(n_others):
-                other = walks[(t + n // 2 - n_others // 2 + k) % n][1]
-                answers.append([None, 1 / n_others, self.distances(start, other)])
-        evidence = self.evidence(answers)
-        return (evidence - evidence[0]) / n
 
     def gradient(self, learned: list[tuple], n: int, p: float) -> np.ndarray:
         """Of pairs (a, b, similar, weight), of which n were given and a share p is similar."""
@@ -163,9 +78,9 @@ class ReferenceBlendedPairs:
             G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
         return G
 
-    def step(self, G: np.ndarray, part: float, less: float = 1.0) -> None:
+    def step(self, G: np.ndarray, part: float) -> None:
         self.t += part
-        eta = less * part * max(0.3, 2.4 / math.sqrt(1 + self.n_since / 1250))
+        eta = part * max(0.3, 2.4 / math.sqrt(1 + self.n_since / 1250))
         self.M = 0.8**part * self.M + (1 - 0.8**part) * G
         for k in range(self.W.shape[1]):
             self.v[k] = 0.99**part * self.v[k] + (1 - 0.99**part) * np.linalg.norm(self.P @ G[:, k]) ** 2
@@ -230,25 +145,6 @@ class ReferenceBlendedPairs:
                 other = B[(t + n // 2 - n_others // 2 + k) % n]
                 self.answers.append([None, 1 / n_others, self.distances(A[t], other)])
 
-    def precision(self, x: np.ndarray, among: list[tuple[np.ndarray, bool]]) -> np.ndarray:
-        """How precise is the search down to each of the points that x should find? Those that are as far count half."""
-        points, same = np.array([z for z, _ in among]), np.array([is_same for _, is_same in among])
-        logs = np.zeros(len(SHARES))
-        for i, share in enumerate(SHARES):
-            V = self.W0 + share * (self.W - self.W0)
-            distances = ((points @ V >= 0) != (x @ V >= 0)).sum(axis=1)
-            for far in distances[same]:
-                nearer = (distances < far) + (distances == far) / 2
-                logs[i] += math.log(nearer[same].sum() / nearer.sum())
-        return logs / same.sum()
-
-    def fade_searches(self, n: int) -> None:
-        weight = sum(w for w, _ in self.new_searches)
-        fade = min(0.5 ** (weight / 100), (1 - n / self.n_pairs) ** 2)
-        self.found = fade * self.found + sum(w * logs for w, logs in self.new_searches)
-        self.n_searches = fade * self.n_searches + weight
-        self.new_searches = []
-
     def distances(self, a: np.ndarray, b: np.ndarray) -> list[int]:
         return [self.distance(a, b, share) for share in SHARES]
 
@@ -265,9 +161,8 @@ class ReferenceBlendedPairs:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
         return evidence
 
-    def blend(self, are_near: bool = False, cosines_tell: bool = False, walks_tell: bool = False) -> float:
-        """α. Marks on near points count less, and less yet the more searches tell. Where cosines alone tell marks, it
-        is the smaller of the two. Walks tell where they did not help, while what is near is similar."""
+    def blend(self) -> float:
+        """α."""
         evidence = self.evidence(self.answers)
         n_similar = sum(w for of, w, _ in self.answers if of)
         caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0) * self.caution
@@ -275,15 +170,7 @@ class ReferenceBlendedPairs:
         if caution > 0:
             best = (evidence * 0.4 + caution * np.array([1, 0.5, 0, 0])).argmax()
             weights[np.abs(np.arange(len(SHARES)) - best) > 1] = 0
-        blend = float(weights @ SHARES / weights.sum())
-        if are_near:
-            few = min(25 / n_similar, 1) if n_similar else 1
-            known = np.array([-2, -1, 0, 0]) * min(self.n_pairs / 1000, 1) * self.do_walks_help + self.found
-            if walks_tell:
-                known += 60 * self.said
-            of_groups = softmax(0.4 * 0.25 * few * max(1 - self.n_searches / 20, 0) * evidence + known) @ SHARES
-            blend = min(blend, float(of_groups)) if cosines_tell else float(of_groups)
-        return blend
+        return float(weights @ SHARES / weights.sum())
 
 
 def softmax(exponents: np.ndarray) -> np.ndarray:

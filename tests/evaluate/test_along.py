@@ -1,11 +1,10 @@
-import copy
 import itertools
 
 import numpy as np
 import pytest
 
-from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate, streams
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, evaluate, streams
+from onlinehash.errors import InvalidInput
 
 rng = np.random.default_rng(0)
 A, B = rng.normal(size=(2, 250, 8))
@@ -48,20 +47,6 @@ def test_weights_count_one_by_one_and_in_arrays(tmp_path):
         np.testing.assert_array_equal(model.projection_, expected)
 
 
-def test_a_block_without_weights_is_a_stream():
-    model = learner()
-    list(evaluate.along(model, streams.Pairs(A, B, SIMILAR, None)))
-    np.testing.assert_array_equal(model.projection_, learner().partial_fit_pairs(A, B, SIMILAR).projection_)
-
-
-def test_no_row_is_given_twice_when_the_stream_ends_on_one():
-    arrays = A[:200], B[:200], SIMILAR[:200]
-    assert [row.n_pairs for row in evaluate.along(learner(), arrays, every=100)] == [100, 200]
-    triples = list(zip(A, B, SIMILAR, strict=True))[:4]
-    assert [row.n_pairs for row in evaluate.along(learner(), triples, every=2)] == [2, 4]
-    assert list(evaluate.along(learner(), [])) == []
-
-
 def test_what_is_measured_becomes_an_attribute():
     seen = []
 
@@ -76,56 +61,17 @@ def test_what_is_measured_becomes_an_attribute():
         _ = rows[0].map
 
 
-def test_rows_count_from_the_first_pair_of_this_stream():
-    model = learner().partial_fit_pairs(A, B, SIMILAR)
-    before = model.cumulative_loss_, model.n_updates_, model.n_bits_moved_
-    (row,) = evaluate.along(model, (A[:50], B[:50], SIMILAR[:50]))
-    assert row.n_pairs == 50
-    assert row.cumulative_loss == pytest.approx(model.cumulative_loss_ - before[0])
-    assert row.update_rate == (model.n_updates_ - before[1]) / 50
-    assert row.bits_moved == model.n_bits_moved_ - before[2]
-
-
-def test_pairs_that_wait_for_anchors_are_counted_when_they_come():
-    model = OnlineHashing(6, features=RbfAnchors(150), random_state=0)
-    first, *_, last = evaluate.along(model, (A, B, SIMILAR), every=50)
-    assert (first.n_pairs, first.cumulative_loss, first.update_rate) == (50, 0, 0)
-    assert last.n_pairs == model.n_pairs_seen_ == 250
-    assert last.cumulative_loss == model.cumulative_loss_ > 0
-
-
-def test_a_copied_row_is_still_a_row():
-    (row,) = evaluate.along(learner(), (A, B, SIMILAR), measure=lambda model: {"half": 0.5})
-    assert copy.deepcopy(row).half == 0.5
-
-
 @pytest.mark.parametrize(
     ("stream", "every", "message"),
     [
         ((A, B), 10, "three arrays"),
-        ((A, B[:3], SIMILAR), 10, "B with 250 entries"),
-        ((A, B, SIMILAR[:3]), 10, "similar with 250 entries"),
         ((A, B, SIMILAR), 0, "every to be an integer of at least 1"),
         ([(A[0], B[0])], 10, r"\(a, b, similar\)"),
-        ((A, B, SIMILAR, np.ones(3)), 10, "weight with 250 entries"),
-        ((A, B, SIMILAR, None, None), 10, "three arrays"),
-        ([(A[0], B[0], True, 1.0, 0)], 10, r"\(a, b, similar, weight\)"),
-        ([3], 10, r"\(a, b, similar\)"),
     ],
 )
 def test_streams_of_another_shape_are_refused(stream, every, message):
     with pytest.raises(InvalidInput, match=message):
         list(evaluate.along(learner(), stream, every=every))
-
-
-def test_arguments_are_checked_when_along_is_called_not_when_it_is_read():
-    with pytest.raises(InvalidInput, match="every"):
-        evaluate.along(learner(), (A, B, SIMILAR), every=1.5)
-
-
-def test_a_measure_may_not_hide_what_a_row_says():
-    with pytest.raises(InvalidInput, match="n_pairs"):
-        list(evaluate.along(learner(), (A, B, SIMILAR), measure=lambda model: {"n_pairs": 1}))
 
 
 def rows_of(*points):
@@ -138,17 +84,6 @@ def test_the_area_is_a_mean_over_checkpoints_or_over_pairs():
     assert evaluate.area(rows, "map", rule="pairs") == pytest.approx((0.3 * 100 + 0.5 * 400) / 500)
     assert evaluate.area(rows[:1], "map", rule="pairs") == 0.2
     assert evaluate.area(rows, "n_pairs") == 300
-
-
-def test_an_area_needs_rows_in_order():
-    with pytest.raises(InvalidInput, match="no rows to take"):
-        evaluate.area([], "map")
-    with pytest.raises(InvalidInput, match="must grow"):
-        evaluate.area(rows_of((2, 0.1), (2, 0.1)), "map", rule="pairs")
-    with pytest.raises(AttributeError, match="precision"):
-        evaluate.area(rows_of((2, 0.1)), "precision")
-    with pytest.raises(InvalidParameter, match="rule"):
-        evaluate.area(rows_of((2, 0.1)), "map", rule="time")
 
 
 def test_changed_bits_are_those_that_differ_between_rows():

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
-from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors
+from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.bounds import Ledger, Trail
 from tests.reference.online_hashing import ReferenceOnlineHashing, change, square
-from tests.support import thorough
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -62,8 +61,7 @@ def followed(draw: st.DrawFn) -> tuple[OnlineHashing, Ledger, np.random.Generato
 # ---------------------------------------------------------------------- the ledger
 
 
-@pytest.mark.parametrize("n_models", [1, 3])
-@pytest.mark.parametrize("parameters", [{}, {"C": 0.005}, {"similar_radius": 2, "C": 1.0}], ids=str)
+@pytest.mark.parametrize(("n_models", "parameters"), [(1, {"C": 0.005}), (3, {"similar_radius": 2, "C": 1.0})], ids=str)
 def test_the_ledger_tells_what_the_reference_did(n_models: int, parameters: dict[str, Any]) -> None:
     W1 = np.random.default_rng(1).standard_normal((n_models, 10, 16))
     A, B, similar = stream(300, 10)
@@ -95,7 +93,6 @@ def test_the_ledger_tells_what_the_reference_did(n_models: int, parameters: dict
 
 
 @given(followed())
-@settings(max_examples=thorough(20, 150))
 def test_the_step_is_the_one_of_the_paper(case: Any) -> None:
     """τ = min(C, ℓ / |M|²), with ℓ recomputed from the ledger; so ℓ ≥ √R, which Theorem 2 needs."""
     _, ledger, _ = case
@@ -108,8 +105,9 @@ def test_the_step_is_the_one_of_the_paper(case: Any) -> None:
         assert not trail.step[~taken].any()
 
 
-@pytest.mark.parametrize("centre", ["none", "burn-in", "running"])
-@pytest.mark.parametrize("features", [None, RbfAnchors(20, width=3.0)], ids=["plain", "rbf"])
+@pytest.mark.parametrize(
+    ("centre", "features"), [("burn-in", None), ("running", RbfAnchors(20, width=3.0))], ids=["plain", "rbf"]
+)
 def test_following_learns_exactly_what_learning_does(centre: str, features: Any) -> None:
     A, B, similar = stream(300, 6)
     plain, watched = (learner(8, 2, centre=centre, burn_in=100, features=features) for _ in range(2))
@@ -127,40 +125,10 @@ def test_following_learns_exactly_what_learning_does(centre: str, features: Any)
     np.testing.assert_array_equal(first, fresh.projection_)
 
 
-def test_following_goes_on_from_where_the_learner_is() -> None:
-    A, B, similar = stream(200, 6)
-    oh = learner(8).partial_fit_pairs(A[:100], B[:100], similar[:100])
-    before = oh.projection_
-    ledger = bounds.follow(oh, A[100:], B[100:], similar[100:])
-    np.testing.assert_array_equal(ledger.models[0].W1, before)
-    np.testing.assert_array_equal(ledger.models[0].W, oh.projection_)
-
-
-def test_a_stream_without_loss() -> None:
-    A, _, _ = stream(20, 6)
-    report = bounds.report(bounds.follow(learner(8), A, A, np.ones(20, bool)))
-    assert (report.n_pairs, report.n_losses, report.cumulative_loss, report.safe) == (20, 0, 0.0, 0.0)
-    assert report.is_C_enough
-    assert report.gap == 0
-
-
-def test_a_stream_of_zero_vectors_asks_for_no_C_that_there_is() -> None:
-    zeros = np.zeros((5, 3))
-    ledger = bounds.follow(learner(5, dissimilar_ratio=0.4), zeros, zeros, np.zeros(5, bool))
-    assert ledger.cumulative_loss == 10
-    assert ledger.smallest_C == math.inf
-    assert ledger.capped_share == 0
-    report = bounds.report(ledger)
-    assert report.is_C_enough is False
-    assert str(report).count("10.0 > (C is too small) 0.0") == 2
-    assert "printed:  10.0 > (VIOLATED) 0.0" in str(report)
-
-
 # ---------------------------------------------------------------------- Lemma 1
 
 
 @given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=thorough(40, 300))
 def test_the_slack_of_lemma_1_is_the_distance_from_W_to_U(case: Any, size: float) -> None:
     oh, ledger, rng = case
     W = oh.projection_.reshape(len(ledger.models), oh.n_features_in_, oh.n_bits)
@@ -173,19 +141,10 @@ def test_the_slack_of_lemma_1_is_the_distance_from_W_to_U(case: Any, size: float
     assert (report.lemma_left <= report.lemma_right + 1e-8 * scale).all()
 
 
-def test_lemma_1_in_single_precision() -> None:
-    A, B, similar = (array.astype(np.float32) if array.dtype == float else array for array in stream(500, 10))
-    oh = learner(16)
-    report = bounds.report(bounds.follow(oh, A, B, similar), np.ones((10, 16)))
-    assert oh.projection_.dtype == np.float32
-    np.testing.assert_allclose(report.slack, report.distance, rtol=1e-4)
-
-
 # ---------------------------------------------------------------------- Theorems 2 and 3
 
 
 @given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=thorough(40, 300))
 def test_the_theorems_where_they_hold(case: Any, size: float) -> None:
     """With C large enough: for every U with the steps' own sum, and with max(0, ℓ_U)."""
     _, ledger, rng = case
@@ -203,22 +162,6 @@ def test_the_theorems_where_they_hold(case: Any, size: float) -> None:
     assert report.stepwise <= report.safe * (1 + 1e-9)
     if report.negative_share == 0 and len(ledger.models) == 1:
         assert report.printed == pytest.approx(report.safe)
-
-
-def test_pairs_that_teach_nothing_are_covered_by_the_bounds() -> None:
-    """A zero vector called unlike itself costs 0.4 each time; so it does for every U."""
-    oh = OnlineHashing(1, centre="none", init=[[0.2]], C=0.5)
-    X = np.zeros((1000, 1))
-    X[0] = 1.0
-    ledger = bounds.follow(oh, X, X, np.zeros(1000, bool))
-    (trail,) = ledger.models
-    np.testing.assert_allclose(trail.prediction_losses(np.array([[7.0]]))[1:], math.sqrt(0.4))
-    for U in (trail.W1, trail.W):
-        report = bounds.report(ledger, U)
-        assert report.is_C_enough
-        assert report.slack == pytest.approx(report.distance, abs=1e-12)
-        assert report.cumulative_loss == pytest.approx(400)
-        assert 400 <= report.stepwise <= report.safe
 
 
 def test_the_quantities_by_hand() -> None:
@@ -245,17 +188,6 @@ def test_the_quantities_by_hand() -> None:
     assert report.printed == pytest.approx(16 * (16 + 2 * losses.sum()))
 
 
-def test_the_smallest_C_of_the_paper() -> None:
-    """√64 / 479 = 0.017: a lower bound on C, with F² the largest |M|² met."""
-    points = np.zeros((2, 2, 1))
-    points[:, 0, 0] = math.sqrt(479 / 4), 1.0
-    changes = np.zeros((2, 2, 1))
-    changes[:, 0] = 2.0
-    W = np.ones((1, 1))
-    trail = Trail(W, W, points, changes, np.array([9.0, 64.0]), np.zeros(2), np.zeros(2, bool))
-    assert Ledger(2, 0.1, (trail,)).smallest_C == pytest.approx(8 / 479)
-
-
 def test_theorem_3_sums_over_the_models() -> None:
     ledger = bounds.follow(learner(8, 3), *stream(200, 6))
     U = np.random.default_rng(0).standard_normal((3, 6, 8))
@@ -277,8 +209,7 @@ def primal(trail: Trail, C: float, U: np.ndarray) -> float:
     return float(((U - trail.W1) ** 2).sum() + 2 * C * np.maximum(trail.prediction_losses(U), 0).sum())
 
 
-@pytest.mark.parametrize("C", [0.02, 0.3])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("C", "seed"), [(0.02, 0), (0.3, 1)])
 def test_the_best_U_against_another_solver(C: float, seed: int) -> None:
     """The primal itself, with a slack variable for each pair, by sequential quadratic programming."""
     ledger = bounds.follow(learner(4, C=C), *stream(25, 3, seed))
@@ -308,7 +239,6 @@ def test_the_best_U_against_another_solver(C: float, seed: int) -> None:
 
 
 @given(followed())
-@settings(max_examples=thorough(20, 150))
 def test_nothing_is_better_than_the_best_U(case: Any) -> None:
     _, ledger, rng = case
     best = bounds.best_in_hindsight(ledger)
@@ -321,27 +251,11 @@ def test_nothing_is_better_than_the_best_U(case: Any) -> None:
         assert best.dual <= value * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("n_models", [1, 2])
-def test_the_duality_gap_is_small_on_a_longer_stream(n_models: int) -> None:
-    ledger = bounds.follow(learner(32, n_models), *stream(1500, 20))
-    best = bounds.best_in_hindsight(ledger)
-    report = bounds.report(ledger)
-    assert 0 <= best.gap < 1e-6
-    assert report.gap == best.gap
-    assert report.safe == pytest.approx(ledger.F2 * best.value)
-    for trail in ledger.models:  # the learner's pass is a round of coordinate ascent on the same dual
-        V = trail.combine(trail.step)
-        dual = 2 * trail.step @ trail.prediction_losses(trail.W1) - (V**2).sum()
-        assert dual == pytest.approx(trail.step @ (2 * trail.own_losses() - trail.step * trail.norms()))
-        np.testing.assert_allclose(trail.W1 + V, trail.W, atol=1e-9)
-
-
 # ---------------------------------------------------------------------- the paper's scaled U
 
 
-@pytest.mark.parametrize("n_models", [1, 2])
-def test_the_scaled_U_has_losses_that_sum_to_zero(n_models: int) -> None:
-    ledger = bounds.follow(learner(8, n_models), *stream(200, 6))
+def test_the_scaled_U_has_losses_that_sum_to_zero() -> None:
+    ledger = bounds.follow(learner(8, 2), *stream(200, 6))
     given_U = np.random.default_rng(0).standard_normal((6, 8))
     scaled = bounds.scaled(ledger, given_U)
     for trail, U in zip(ledger.models, scaled, strict=True):
@@ -350,55 +264,6 @@ def test_the_scaled_U_has_losses_that_sum_to_zero(n_models: int) -> None:
         assert losses.min() < 0 < losses.max()
         gamma = U / given_U
         np.testing.assert_allclose(gamma, gamma[0, 0])
-
-
-def endless(n: int) -> Ledger:
-    """The point 2 called unlike itself, then the point 1, and so on: a bit that is pushed to and fro."""
-    oh = OnlineHashing(1, centre="none", init=[[0.2]])
-    X = np.where(np.arange(n) % 2, 1.0, 2.0)[:, None]
-    return bounds.follow(oh, X, X, np.zeros(n, bool))
-
-
-def test_the_constant_bound_does_not_follow() -> None:
-    """The scaled U stays where it is, the loss grows by 0.4 with every pair, and C is large enough."""
-    ledgers = endless(100), endless(1000)
-    short, long = (bounds.report(ledger, bounds.scaled(ledger, [[1.0]])) for ledger in ledgers)
-    assert short.is_C_enough
-    assert long.is_C_enough
-    assert (short.cumulative_loss, long.cumulative_loss) == (pytest.approx(40), pytest.approx(400))
-    constant = 16 * (0.2 + math.sqrt(0.4)) ** 2
-    assert (short.printed, long.printed) == (pytest.approx(constant), pytest.approx(constant))
-    assert long.printed < long.cumulative_loss <= long.stepwise <= long.safe
-
-
-def test_theorem_2_as_printed_fails_for_some_U_when_labels_are_random() -> None:
-    rng = np.random.default_rng(0)
-    A, B = rng.standard_normal((2, 1000, 20))
-    oh = learner(16, centre="none")
-    ledger = bounds.follow(oh, A, B, rng.random(1000) < 0.5)
-    (trail,) = ledger.models
-    report = bounds.report(ledger, trail.W1 + ledger.C * trail.combine(np.ones(len(trail))))
-    assert report.is_C_enough
-    assert report.printed < 0 < report.cumulative_loss <= report.stepwise
-
-
-# ---------------------------------------------------------------------- refusals, and the page it prints
-
-
-def test_refusals() -> None:
-    A, B, similar = stream(20, 6)
-    with pytest.raises(InvalidParameter, match="n_rounds=1"):
-        bounds.follow(learner(8, n_rounds=2), A, B, similar)
-    with pytest.raises(InvalidParameter, match="median"):
-        bounds.follow(learner(8, centre="median"), A, B, similar)
-    with pytest.raises(InvalidInput, match="OnlineHashing"):
-        bounds.follow(LSH(8), A, B, similar)  # type: ignore[arg-type]
-    ledger = bounds.follow(learner(8), A, B, similar)
-    for U in (np.ones((8, 6)), np.full((6, 8), np.nan)):
-        with pytest.raises(InvalidInput, match="finite"):
-            bounds.report(ledger, U)
-    with pytest.raises(InvalidInput, match="sum of H - G"):
-        bounds.scaled(ledger, np.zeros((6, 8)))
 
 
 def test_a_refused_stream_leaves_the_learner_as_it_was() -> None:
@@ -410,25 +275,3 @@ def test_a_refused_stream_leaves_the_learner_as_it_was() -> None:
         bounds.follow(oh, A, B, similar)
     np.testing.assert_array_equal(oh.projection_, before)
     assert "_learn" not in vars(oh)
-
-
-def test_a_feature_map_that_still_waits() -> None:
-    A, B, similar = stream(20, 6)
-    oh = learner(8, features=RbfAnchors(100, width=3.0))
-    with pytest.raises(NotReady):
-        bounds.follow(oh, A, B, similar)
-    ledger = bounds.follow(oh, *stream(60, 6, seed=1))
-    assert ledger.n_pairs == 80  # with those that had waited
-
-
-def test_the_report_reads_like_a_page() -> None:
-    text = str(bounds.report(bounds.follow(learner(8), *stream(200, 6))))
-    assert "200 pairs" in text
-    assert "best U in hindsight (duality gap" in text
-    assert "Theorem 2, safe:" in text
-    assert "VIOLATED" not in text
-    ledger = endless(1000)
-    text = str(bounds.report(ledger, bounds.scaled(ledger, [[1.0]])))
-    assert "a given U" in text
-    assert text.count("VIOLATED") == 1
-    assert "Theorem 3, safe:" in str(bounds.report(bounds.follow(learner(8, 2), *stream(50, 6))))

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import evaluate
-from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.evaluate import histograms
 from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
 from tests.reference import ranking as reference
@@ -55,14 +54,3 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
     parts = evaluate.precision_recall(identity(8), Q, B, truth, n_jobs=2)
     for name in ("recall", "precision", "interpolated"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-14)
-
-
-def test_what_has_no_curve_is_refused():
-    x = np.ones((1, 2))
-    with pytest.raises(InvalidInput, match="no query has a relevant item"):
-        evaluate.precision_recall(identity(2), x, x, evaluate.same_label([1], [2]))
-    for levels in ([1.5], [0.5, 0.1], [[0.5]], [np.nan]):
-        with pytest.raises(InvalidInput, match="levels"):
-            evaluate.precision_recall(identity(2), x, x, evaluate.same_label([1], [1]), levels=levels)
-    with pytest.raises(InvalidParameter, match="empty_ball"):
-        evaluate.precision_recall(identity(2), x, x, evaluate.same_label([1], [1]), empty_ball="no")

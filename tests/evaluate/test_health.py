@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, evaluate
-from onlinehash.errors import InvalidInput
 
 
 def test_the_report_equals_numpys_own_figures():
@@ -26,16 +25,6 @@ def test_codes_and_booleans_and_blocks_give_the_same_report(monkeypatch):
     assert (whole.correlation, whole.entropy) == (packed.correlation, packed.entropy)
 
 
-@pytest.mark.parametrize(
-    ("ones", "dead"), [(0, True), (1, True), (2, False), (50, False), (98, False), (99, True), (100, True)]
-)
-def test_a_bit_is_dead_below_2_or_above_98_per_cent(ones, dead):
-    bits = np.zeros((100, 2), bool)
-    bits[:ones, 0] = True
-    bits[::2, 1] = True
-    np.testing.assert_array_equal(evaluate.bit_health(bits).dead, [0] if dead else [])
-
-
 def test_constant_bits_have_no_entropy_and_no_say_in_the_correlation():
     half = np.arange(100) % 2 == 0
     bits = np.column_stack([half, np.ones(100, bool), half, np.zeros(100, bool)])
@@ -43,10 +32,3 @@ def test_constant_bits_have_no_entropy_and_no_say_in_the_correlation():
     assert health.entropy == pytest.approx(0.5)
     assert health.correlation == pytest.approx(1.0)
     assert evaluate.bit_health(bits[:, 1:2]).correlation == 0.0
-
-
-def test_nothing_to_report_on_is_refused():
-    with pytest.raises(InvalidInput, match="no codes to report on"):
-        evaluate.bit_health(np.zeros((0, 4), bool))
-    with pytest.raises(InvalidInput, match="boolean array"):
-        evaluate.bit_health(np.zeros((3, 4)))

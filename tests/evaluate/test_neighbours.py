@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinehash import LSH, evaluate
+from onlinehash import evaluate
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.numeric import neighbours
 
@@ -23,14 +23,9 @@ def brute_force(A: np.ndarray, B: np.ndarray, k: int) -> np.ndarray:
 
 
 DATA = {
-    "small whole numbers, full of ties": lambda rng: rng.integers(0, 3, size=(40, 3)).astype(float),
-    "the same in float32": lambda rng: rng.integers(0, 3, size=(40, 3)).astype(np.float32),
-    "far from the origin": lambda rng: rng.integers(0, 4, size=(40, 3)) + 2.0**30,
-    "all equal": lambda rng: np.full((40, 3), 0.1),
-    "float32": lambda rng: rng.normal(size=(40, 5)).astype(np.float32),
+    "small whole numbers, full of ties": lambda rng: rng.integers(0, 3, size=(40, 3)).astype(np.float32),
     "closer than float32 can tell": lambda rng: 1 + 2.0**-30 * rng.integers(0, 8, size=(40, 3)),
     "one far away": lambda rng: np.concatenate([rng.normal(size=(39, 3)), np.full((1, 3), 1e30)]),
-    "tiny": lambda rng: 2.0**-500 * rng.integers(0, 3, size=(40, 3)),
 }
 
 
@@ -72,13 +67,6 @@ def test_a_share_is_rounded_and_at_least_one():
     assert evaluate.are_neighbours(X, [], []).shape == (0,)
 
 
-def test_equal_rows_are_neighbours():
-    X = np.random.default_rng(0).normal(size=(50, 4))
-    X[7] = X[31]
-    assert evaluate.are_neighbours(X, [7, 31], [31, 7], k=1).all()
-    assert evaluate.neighbour_radii(X, k=1, rows=[7]) == 0
-
-
 def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 30)).astype(np.float32)
@@ -90,18 +78,6 @@ def test_blocks_change_nothing(monkeypatch):
     np.testing.assert_array_equal(evaluate.nearest(X[:70], X).block(slice(0, 70)), whole)
     np.testing.assert_array_equal(evaluate.neighbour_radii(X), radii)
     assert max(widest) <= 1000
-
-
-def test_it_can_be_searched():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 8))
-    truth = evaluate.nearest(X[:20], X, k=10)
-    few, many = (
-        evaluate.retrieval(LSH(b, random_state=0).observe(X), X[:20], X, truth, ["recall@10"])["recall@10"]
-        for b in (4, 256)
-    )
-    assert few < many
-    assert 0.5 < many < 1
 
 
 def test_what_has_no_neighbours_is_refused():

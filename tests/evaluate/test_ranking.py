@@ -50,12 +50,7 @@ def test_every_metric_is_what_all_orders_of_ties_say(ties, seed, shape, empty_ba
 def cases():
     rng = np.random.default_rng(7)
     yield "random", rng.binomial(16, 0.4, size=300), rng.random(300) < 0.2
-    yield "near ones relevant", (near := rng.binomial(8, 0.5, size=300)), rng.random(300) < 1 / (1 + near)
-    yield "all equal", np.full(120, 3), rng.random(120) < 0.3
-    yield "one relevant", rng.binomial(4, 0.5, size=200), np.arange(200) == 77
     yield "one relevant among equals", np.zeros(50, int), np.arange(50) == 49
-    yield "all relevant but one", rng.binomial(4, 0.5, size=100), np.arange(100) != 0
-    yield "relevant ones last", np.repeat([0, 1], 60), np.repeat([False, True], 60)
 
 
 CASES = {name: (distances, relevant) for name, distances, relevant in cases()}
@@ -81,13 +76,13 @@ def values_of_shuffles(name: str, hits: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_expectation_is_the_mean_of_twenty_thousand_shuffles(case):
+def test_the_expectation_is_the_mean_of_ten_thousand_shuffles(case):
     distances, relevant = CASES[case]
     truth = evaluate.Truth(1, len(distances), lambda rows: relevant[None][rows])
     found = {ties: evaluate.rank(*codes_at(distances), truth, SHUFFLED, ties=ties) for ties in TIES}
     rng = np.random.default_rng(0)
     seen = {name: [] for name in SHUFFLED}
-    for _ in range(10):
+    for _ in range(5):
         hits = relevant[np.argsort(distances + rng.random((2000, len(distances))), axis=1)]
         for name in SHUFFLED:
             seen[name].append(values_of_shuffles(name, hits))
@@ -124,15 +119,6 @@ def test_the_closed_form_is_the_sum_over_places(seed, k):
 
 
 # ---------------------------------------------------------------------------------------------------------- the rules
-
-
-def test_ties_are_shared_in_proportion():
-    """Two sure places, one of them relevant, then one place for four items of which three are relevant."""
-    query = np.ones((1, 2))
-    base = np.array([[1, 1], [1, 1], [1, -1], [-1, 1], [1, -1], [-1, 1.0]])
-    truth = evaluate.same_label([1], [1, 0, 1, 1, 1, 0])
-    found = evaluate.retrieval(identity(2), query, base, truth, ["precision@3"])
-    assert found == {"precision@3": (1 + 3 / 4) / 3}
 
 
 def test_the_denominators_of_average_precision_differ():
@@ -176,8 +162,7 @@ def test_a_query_without_anything_relevant_is_left_out():
 # -------------------------------------------------------------------------------------------- blocks, threads, sizes
 
 
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("has_bits", [True, False])
+@pytest.mark.parametrize(("ties", "has_bits"), [("expected", True), ("stored", False)])
 def test_blocks_and_threads_change_nothing(monkeypatch, ties, has_bits):
     rng = np.random.default_rng(0)
     Q, B = random_codes(rng, 23, 8), random_codes(rng, 500, 8)
@@ -202,8 +187,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, ties, has_bits):
         assert sum(sizes) == 23
 
 
-@pytest.mark.parametrize("n_base", [1, 63, 64, 65, 200])
-@pytest.mark.parametrize("n_bits", [5, 64, 300])
+@pytest.mark.parametrize(("n_base", "n_bits"), [(1, 5), (64, 64), (200, 300)])
 def test_any_number_of_codes_of_any_width(n_base, n_bits):
     rng = np.random.default_rng(n_base + n_bits)
     Q, B = random_codes(rng, 3, n_bits), random_codes(rng, n_base, n_bits)
@@ -234,15 +218,7 @@ def test_a_learner_counts_as_its_snapshot():
     [
         "mAP",
         "precision@0",
-        "precision@",
-        "precision@r",
-        "recall",
-        "precision@-1",
-        "",
-        "map@0",
         "map@5/min",
-        "map@r2",
-        7,
     ],
 )
 def test_an_unknown_metric_is_refused_by_naming_the_known_forms(metric):

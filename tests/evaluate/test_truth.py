@@ -18,18 +18,12 @@ def test_labels_may_be_text():
     np.testing.assert_array_equal(truth.block(slice(0, 2)), [[False] * 3, [True, True, False]])
 
 
-def test_numbers_compare_as_numbers():
-    assert evaluate.same_label([3], [3.0]).block(slice(0, 1)).all()
-
-
 @pytest.mark.parametrize(
     ("query", "base", "message"),
     [
         ([1, 2], ["1", "2"], "same kind"),
-        ([], [1], "at least one label for y_query"),
         ([1], 7, "at least one label for y_base"),
         ([1.0, np.nan], [1.0], "NaN"),
-        ([[1, 2]], [1], "vector of labels"),
     ],
 )
 def test_labels_that_cannot_be_compared_are_refused(query, base, message):
@@ -37,8 +31,7 @@ def test_labels_that_cannot_be_compared_are_refused(query, base, message):
         evaluate.same_label(query, base)
 
 
-@pytest.mark.parametrize("n_base", [1, 63, 64, 65, 150])
-@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(("n_base", "as_text"), [(1, False), (64, True), (150, False)])
 def test_bits_say_what_booleans_say(n_base, as_text):
     rng = np.random.default_rng(n_base)
     y_query, y_base = rng.integers(4, size=9), rng.integers(5, size=n_base)

@@ -49,34 +49,35 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     read = ItemReader(options.id, options.text, options.vector, options.text_ids or None)
     refused = list[InvalidInput]()
     bad_row = refused.append if options.skip_bad else None
-    tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row, find_numbers=True)
-    begin = next(tables, None)
-    if begin is None:
-        raise InvalidInput(f"{options.file} has no items.")
-    # before the index: a file that cannot be used makes no folder
-    usable = begin if bad_row is None else valid(read, begin, lambda error: None, is_first=True)
-    has_vectors = read(usable).X is not None
-    is_new = not is_postgres(options.target) and not Storage.exists(options.target)
-    embed = parameters.load_embedder(options.embed or ("lexical" if is_new and not has_vectors else None))
-    with parameters.open_index(options.target, options.schema, choices, embed=embed) as index, progress_bar() as show:
-        if not index.supports(Capability.POSITIONS):
-            raise NotSupported(f"load needs an index that stores positions, and {type(index).__name__} does not.")
-        if len(index):  # whose ids have a kind already
-            read.text_ids = index.ids_kind == "strings"
-        source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
-        stored = FilePosition.of(None if source is None else index.positions.get(source))
-        added, bad = 0, list[InvalidInput]()
-        for table, start, position in unread(chain([begin], tables), stored, "loaded"):
-            if start < len(table):
-                rest = table.at(range(start, len(table))) if start else table
-                if bad_row is not None:
-                    rest = valid(read, rest, bad_row, is_first=False)
-                at = None if source is None else (source, position.as_json())
-                added += _add_new(index, rest, read(rest), at, bad_row) if len(rest) else _add_none(index, at)
-                bad += refused
-            refused.clear()  # those among rows of an earlier run were told then
-            show(table.share, f"{position.rows:,} items")
-        total = len(index)
+    with progress_bar() as show:
+        tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row, find_numbers=True)
+        begin = next(tables, None)
+        if begin is None:
+            raise InvalidInput(f"{options.file} has no items.")
+        # before the index: a file that cannot be used makes no folder
+        usable = begin if bad_row is None else valid(read, begin, lambda error: None, is_first=True)
+        has_vectors = read(usable).X is not None
+        is_new = not is_postgres(options.target) and not Storage.exists(options.target)
+        embed = parameters.load_embedder(options.embed or ("lexical" if is_new and not has_vectors else None))
+        with parameters.open_index(options.target, options.schema, choices, embed=embed) as index:
+            if not index.supports(Capability.POSITIONS):
+                raise NotSupported(f"load needs an index that stores positions, and {type(index).__name__} does not.")
+            if len(index):  # whose ids have a kind already
+                read.text_ids = index.ids_kind == "strings"
+            source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
+            stored = FilePosition.of(None if source is None else index.positions.get(source))
+            added, bad = 0, list[InvalidInput]()
+            for table, start, position in unread(chain([begin], tables), stored, "loaded"):
+                if start < len(table):
+                    rest = table.at(range(start, len(table))) if start else table
+                    if bad_row is not None:
+                        rest = valid(read, rest, bad_row, is_first=False)
+                    at = None if source is None else (source, position.as_json())
+                    added += _add_new(index, rest, read(rest), at, bad_row) if len(rest) else _add_none(index, at)
+                    bad += refused
+                refused.clear()  # those among rows of an earlier run were told then
+                show(table.share, f"{position.rows:,} items")
+            total = len(index)
     output.print_left_out(bad)
     _tell(options, Loaded(added, stored.rows, total, len(bad)), time.perf_counter() - began, as_json)
 

@@ -7,6 +7,7 @@ from typing import Any
 from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
 from onlinehash.live.texts import FIELD
+from onlinehash.progress import progress_bar
 
 #: Characters of a hit's text that are printed.
 SHOWN = 90
@@ -34,7 +35,7 @@ def search_text(
         index = PostgresIndex.open(path, schema=schema or "onlinehash", embed=embedder)
     else:
         index = LiveIndex.open(path, read_only=True, embed=embedder)
-    with index:
+    with index, progress_bar():
         hits = index.search_text(text, k, where) if by_codes else index.find_text(text, k, where)
         ids = hits.ids.tolist()
         payloads = index.payloads_of(ids)

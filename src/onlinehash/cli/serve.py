@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
 from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.progress import progress_bar
 
 if TYPE_CHECKING:
     from onlinehash.index.api import VectorIndex
@@ -51,7 +52,8 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
         listener = processes.inherited_listener() if is_reader else server.listen(options.host, options.port)
         stack.callback(listener.close)
-        service = _service(options, choices, limits)
+        with nullcontext() if is_reader else progress_bar():  # the demo learns first
+            service = _service(options, choices, limits)
         app = make_app(service, access, os.environ.get(processes.WRITER))
         sockets = [listener]
         n_readers = 0 if is_reader else options.readers

@@ -37,6 +37,7 @@ import numba
 from numba.core import types
 
 import onlinehash
+from onlinehash import progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,6 +92,7 @@ class _SharedCache:
     def __init__(self, cache: Any, folder: Path, name: str) -> None:
         self._cache = cache
         self._folder = folder
+        self._name = name
         self._byte = zlib.crc32(name.encode())
 
     def __getattr__(self, name: str) -> Any:
@@ -99,6 +101,7 @@ class _SharedCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         found = self._cache.load_overload(signature, target)
         if found is None:
+            progress.compiling(f"{self._name}{signature}")
             self._lock()
             found = self._cache.load_overload(signature, target)  # compiled by another process in the meantime
             if found is not None:
@@ -112,7 +115,7 @@ class _SharedCache:
             self._unlock()
 
     def unlocking(self, compile: Callable[..., Any]) -> Callable[..., Any]:
-        """The same, but if it fails, others may try."""
+        """The same, but if it fails, others may try; and in either case it is over."""
 
         def compile_or_unlock(signature: Any) -> Any:
             try:
@@ -120,6 +123,8 @@ class _SharedCache:
             except BaseException:
                 self._unlock()
                 raise
+            finally:
+                progress.compiled(f"{self._name}{signature}")
 
         return compile_or_unlock
 

@@ -97,9 +97,8 @@ class Agreement:
         rows, places = np.unique(lesson.rows, return_index=True)
         sign = np.where(lesson.similar, 1.0, -1.0)
         begin = 0
-        with (
-            one_thread()
-        ):  # products of a query with what is kept are small, and threads would only wait for each other
+        # Products of a query with what is kept are small: threads would only wait for each other.
+        with one_thread():
             while begin < len(marks):  # row 0, row 1, rows 2 and 3, rows 4 to 7, ...
                 end = min(max(2 * begin, 1), len(marks))
                 for row, place in zip(rows.tolist(), places.tolist(), strict=True):

@@ -17,8 +17,6 @@ from tests.cli.running import done, refused
 from tests.consume.program import MALFORMED, after, make, new_learner, policy, same
 from tests.servers import free_port, wait_until
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture
 def folder(tmp_path):
@@ -32,8 +30,8 @@ def figures(url):
     return {name: float(value) for name, value in re.findall(r"^onlinehash_consume_(\w+)\{.*\} (.*)$", text, re.M)}
 
 
-def test_until_nothing_is_left(broker, stream, folder):
-    data = make(120, 1)
+def test_until_nothing_is_left(redis_broker, stream, folder):
+    data, broker = make(120, 1), redis_broker
     broker.send(stream, data)
     expected, dead = after(data)
     outcome = done("consume", broker.address(stream), folder, "--until-empty", "--batch", 50, "--json")
@@ -78,18 +76,7 @@ def test_what_cannot_be_done_is_told_in_a_sentence(redis_broker, stream, tmp_pat
     assert not (tmp_path / "items").exists()
 
 
-def test_the_password_may_be_in_the_environment(redis_broker, stream, tmp_path, monkeypatch):
-    redis_broker.client.acl_setuser("me", enabled=True, passwords=["+secret"], keys="*", categories=["+@all"])
-    redis_broker.send(stream, make(10, 2, bad=0))
-    address = redis_broker.address(stream).replace("://", "://me@")
-    code, sentence = refused("consume", address, tmp_path / "new", "--until-empty")
-    assert (code, "Redis refused the login" in sentence) == (8, True)
-    monkeypatch.setenv("ONLINEHASH_SOURCE_PASSWORD", "secret")
-    outcome = done("consume", address, tmp_path / "new", "--until-empty")
-    assert "10 messages" in outcome.out
-    assert "secret" not in outcome.out
-
-
+@pytest.mark.long
 def test_a_service_with_metrics_that_ends_after_the_batch(redis_broker, stream, folder):
     """A process of its own, killed in the midst, started again, and told to stop."""
     data = make(300, 3, bad=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
@@ -18,21 +18,18 @@ from tests.servers import wait_until
 
 def consumed(index, source, batch=500):
     """All that there is; how it went."""
-    consumer = Consumer(index, source, batch)
-    loop.run(consumer, threading.Event(), until_empty=True)
-    source.close()
-    return consumer.tally
+    with closing(source):
+        consumer = Consumer(index, source, batch)
+        loop.run(consumer, threading.Event(), until_empty=True)
+        return consumer.tally
 
 
-@pytest.mark.parametrize(
-    "batch", [pytest.param(1, marks=pytest.mark.long), 7, pytest.param(500, marks=pytest.mark.long)]
-)
-def test_the_result_does_not_depend_on_the_batches(broker, stream, batch):
+def test_each_message_once_and_in_order(broker, stream):
     data = make(220, 1)
     places = broker.send(stream, data)
     expected, dead = after(data)
     index = LiveIndex(new_learner(), policy())
-    tally = consumed(index, source_of(broker, stream), batch)
+    tally = consumed(index, source_of(broker, stream), 7)
     assert same(index, expected)
     assert set(broker.dead(stream)) == {places[number] for number in dead}
     assert (tally.messages, tally.dead_letters, tally.repeats, tally.lag) == (len(data), len(dead), 0, 0)
@@ -96,14 +93,6 @@ def test_going_on_repeats_nothing_and_leaves_nothing_out(broker, stream):
     assert consumed(index, source_of(broker, stream)).messages == 0
 
 
-def test_only_dead_letters_move_the_position_too(broker, stream):
-    broker.send(stream, [b"oops"] * 5)
-    index = LiveIndex(new_learner())
-    assert consumed(index, source_of(broker, stream), 2).dead_letters == 5
-    assert consumed(index, source_of(broker, stream), 2).dead_letters == 0
-    assert len(index.positions) == 1
-
-
 def test_the_lag_falls_and_rises(broker, stream):
     data = make(60, 4, bad=0)
     broker.send(stream, data[:50])
@@ -154,25 +143,3 @@ def test_a_second_consumer_of_the_same_source_is_noticed(broker, stream):
     with pytest.raises(InvalidInput, match="another consumer reads"):
         consumer.step()
     source.close()
-
-
-def test_a_name_of_its_own(broker, stream):
-    broker.send(stream, make(5, 8, bad=0))
-    index = LiveIndex(new_learner())
-    assert consumed(index, source_of(broker, stream, name="pairs")).messages == 5
-    assert list(index.positions) == ["pairs"]
-
-
-def test_a_batch_of_nothing_is_refused(broker, stream):
-    with pytest.raises(InvalidInput, match="at least 1"):
-        Consumer(LiveIndex(new_learner()), source_of(broker, stream), 0)
-
-
-def test_a_position_that_cannot_be_kept_is_the_fault_of_no_message(broker, stream):
-    broker.send(stream, make(5, 9, bad=0))
-    index, source = LiveIndex(new_learner()), source_of(broker, stream, name="x" * 2000)
-    consumer = Consumer(index, source)
-    with pytest.raises(InvalidInput, match="the name of a source"):
-        loop.run(consumer, threading.Event(), until_empty=True)
-    source.close()
-    assert (len(index), consumer.tally.dead_letters) == (0, 0)

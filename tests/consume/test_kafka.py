@@ -37,21 +37,6 @@ def test_all_partitions_are_read_each_in_its_order(kafka_broker, stream):
     assert list(index.positions.values()) == [{"0": 20, "1": 21, "2": 22, "3": 23}]
 
 
-def test_partitions_that_come_later_are_found(kafka_broker, stream, monkeypatch):
-    for number in range(4):
-        kafka_broker.send(stream, items(5, number, number + 1), number)
-    source, index = source_of(kafka_broker, stream), LiveIndex(new_learner())
-    everything = source._present_partitions
-    source._present_partitions = lambda: everything()[:1]  # type: ignore[method-assign]
-    consumer = Consumer(index, source)
-    while consumer.tally.messages < 5:
-        consumer.step()
-    source._present_partitions = everything  # type: ignore[method-assign]
-    monkeypatch.setattr(kafka_topics, "BETWEEN_LOOKS", 0)
-    wait_until(lambda: bool(consumer.step()) and len(index) == 20, "the other partitions")
-    source.close()
-
-
 def test_the_broker_is_told_the_offsets(kafka_broker, stream):
     kafka_broker.send(stream, items(7, 1, 1))
     consumed(LiveIndex(new_learner()), source_of(kafka_broker, stream, parameters="?group=others"))
@@ -59,13 +44,6 @@ def test_the_broker_is_told_the_offsets(kafka_broker, stream):
     (told,) = client.committed([TopicPartition(stream, 0)], timeout=PATIENCE)
     client.close()
     assert told.offset == 7
-
-
-def test_offsets_that_the_broker_was_told_do_not_matter(kafka_broker, stream):
-    kafka_broker.send(stream, items(7, 2, 1))
-    consumed(LiveIndex(new_learner()), source_of(kafka_broker, stream))
-    another = LiveIndex(new_learner())
-    assert consumed(another, source_of(kafka_broker, stream)).messages == 7
 
 
 def test_messages_that_are_gone_are_not_left_out_silently(kafka_broker, stream):
@@ -80,14 +58,6 @@ def test_messages_that_are_gone_are_not_left_out_silently(kafka_broker, stream):
     wanted = loop.open_source(address, kafka_broker.settings | {"auto.offset.reset": "earliest"})
     tally = consumed(index, wanted)
     assert 0 < tally.dead_letters == tally.messages < 80
-
-
-def test_a_message_without_a_value_is_set_aside(kafka_broker, stream):
-    kafka_broker.producer.produce(stream, None, "key", partition=0, headers={"from": b"here"})
-    kafka_broker.producer.flush(PATIENCE)
-    assert consumed(LiveIndex(new_learner()), source_of(kafka_broker, stream)).dead_letters == 1
-    (message,) = kafka_broker.all_of(f"{stream}.dead")
-    assert (message.key(), dict(message.headers())["from"]) == (b"key", b"here")
 
 
 def test_a_message_that_is_too_long_with_its_reason_does_not_stop_the_others(kafka_broker, stream):
@@ -114,25 +84,4 @@ def test_a_broker_that_goes_away_is_noticed(stream, monkeypatch):
     broker.close()
     with pytest.raises(ServiceUnavailable):
         wait_until(lambda: consumer.step(0.1) < 0, "the consumer to notice")
-    source.close()
-
-
-def test_offsets_that_no_broker_takes_do_not_keep_the_source_from_closing(stream, monkeypatch):
-    monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
-    broker = KafkaBroker()
-    broker.send(stream, items(5, 4, 1))
-    source, read = source_of(broker, stream), []
-    source.begin(None)
-    while len(read) < 5:
-        read += source.read(5, 1)
-    broker.close()
-    source.acknowledge(read)
-    source.close()
-
-
-def test_no_broker_at_all(monkeypatch):
-    monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
-    source = loop.open_source(Address.parse("kafka://127.0.0.1:1/pairs"), {})
-    with pytest.raises(ServiceUnavailable):
-        source.check()
     source.close()

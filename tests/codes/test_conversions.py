@@ -39,15 +39,6 @@ def test_packbits(case: Drawn, bitorder: Any) -> None:
     assert np.array_equal(unpacked, case.bits)
 
 
-def test_the_order_that_packbits_has_unasked() -> None:
-    bits = np.zeros((1, 12), bool)
-    bits[0, [0, 9]] = True
-    codes = Codes.from_bits(bits)
-    assert codes.to_packbits().tolist() == np.packbits(bits, axis=1).tolist() == [[128, 64]]
-    assert codes.to_faiss().tolist() == [[1, 2]], "column 0 is the lowest bit of byte 0"
-    assert Codes.from_packbits(np.packbits(bits, axis=1), 12) == codes
-
-
 @given(case=drawn((1, 65)))
 def test_faiss(case: Drawn, others: Any) -> None:
     """It finds the distances that we find, and keeps our bytes."""

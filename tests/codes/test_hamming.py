@@ -37,14 +37,14 @@ def test_distances_count_the_bits_that_differ(case: Drawn, n_queries: int) -> No
 
 
 @pytest.mark.parametrize("n_models", [1, 3])
-@pytest.mark.parametrize("n_bits", WIDTHS)
-def test_the_nearest_and_the_farthest(n_bits: int, n_models: int) -> None:
+def test_the_nearest_and_the_farthest(n_models: int) -> None:
     """Distances from 0 to all bits, where a count of too few bits would overflow."""
-    columns = n_bits * n_models
-    base = np.zeros((70, columns), bool)
-    for i in range(1, 70):
-        base[i, : round(columns * i / 69)] = True
-    assert_distances(np.array([[False] * columns, [True] * columns]), base, n_models)
+    for n_bits in WIDTHS:
+        columns = n_bits * n_models
+        base = np.zeros((70, columns), bool)
+        for i in range(1, 70):
+            base[i, : round(columns * i / 69)] = True
+        assert_distances(np.array([[False] * columns, [True] * columns]), base, n_models)
 
 
 def test_the_most_columns_there_can_be() -> None:
@@ -64,8 +64,3 @@ def test_codes_of_two_widths_do_not_compare() -> None:
     for other in (Codes.from_bits(bits[:, :11]), Codes.from_bits(bits, 3)):
         for measure in (distance_matrix, fused_distances):
             assert isinstance(refused(measure, Codes.from_bits(bits), other), InvalidInput)
-
-
-def test_an_unknown_fusion_is_refused() -> None:
-    codes = Codes.from_bits(np.ones((2, 12), bool), 3)
-    assert isinstance(refused(fused_distances, codes, codes, "max"), InvalidInput)

@@ -58,11 +58,10 @@ def test_known_values() -> None:
     assert ap([0, 0], [True, False]) == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize("before", [0, 3, 63, 64, 65, 1000, 10**9])
-@pytest.mark.parametrize("n", [1, 2, 40, 3000])
-def test_a_bucket_keeps_its_digits_however_many_came_before(before: int, n: int) -> None:
+@pytest.mark.parametrize("before", [0, 64, 10**9])
+def test_a_bucket_keeps_its_digits_however_many_came_before(before: int) -> None:
     """Where a difference of two harmonic numbers would lose them; all items relevant, and a third of them."""
-    for r in {n, -(-n // 3)}:
+    for n, r in ((1, 1), (2, 1), (40, 40), (3000, 1000)):
         items, hits = np.array([[before, n]]), np.array([[before // 2, r]])
         slope = (r - 1) / max(n - 1, 1)
         terms = [(before // 2 + 1 + i * slope) / (before + i + 1) for i in range(n)]

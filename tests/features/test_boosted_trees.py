@@ -10,21 +10,21 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import onlinehash
-from onlinehash import Encoder, RbfAnchors
-from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
+from onlinehash import Encoder
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features import BoostedTrees, make_map, same_map
 
 N_BITS, N_TREES, DEPTH = 3, 4, 2
 
 
-def trees(n_inputs: int = 5, inner: Any = None, dtype: Any = np.float64, seed: int = 0) -> BoostedTrees:
+def trees(n_inputs: int = 5, inner: Any = None, seed: int = 0) -> BoostedTrees:
     rng = np.random.default_rng(seed)
     nodes = (N_BITS, N_TREES, 2**DEPTH - 1)
     return BoostedTrees.of(
         inner,
         rng.standard_normal(n_inputs),
         rng.integers(n_inputs, size=nodes, dtype=np.int32),
-        rng.standard_normal(nodes).astype(dtype),
+        rng.standard_normal(nodes),
         rng.standard_normal((N_BITS, N_TREES, 2**DEPTH)),
     )
 
@@ -46,17 +46,14 @@ def encoder_of(trees: BoostedTrees, n_features: int) -> Encoder:
     return Encoder(np.eye(N_BITS), np.zeros(N_BITS), trees, n_features, 1, "min", 7, "FastSupervisedHashing")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_are_sums_of_leaves_in_any_company(dtype: Any) -> None:
-    X = np.random.default_rng(1).standard_normal((50, 5)).astype(dtype)
-    forest = trees(dtype=dtype)
+def test_scores_are_sums_of_leaves_in_any_company() -> None:
+    X, forest = np.random.default_rng(1).standard_normal((50, 5)), trees()
     scores = forest.map_rows(X)
-    assert scores.dtype == dtype
     np.testing.assert_array_equal(scores, slow_scores(forest, X))
     np.testing.assert_array_equal(scores[17:18], forest.map_rows(X[17:18]))
 
 
-@pytest.mark.parametrize("features", [None, RbfAnchors(4), StandardScaler()])
+@pytest.mark.parametrize("features", [None, StandardScaler()])
 def test_an_encoder_with_trees_is_saved_and_loaded(features: Any, tmp_path: Path) -> None:
     X = np.random.default_rng(1).standard_normal((400, 5))
     inner = make_map(features)
@@ -76,27 +73,19 @@ def test_other_trees_are_another_map() -> None:
     assert len(encoder_of(trees(), 5).changed_bits(encoder_of(trees(seed=1), 5))) == N_BITS
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_arrays_that_the_kernel_must_not_see() -> None:
+    for name, value in (
         ("feature", np.full((N_BITS, N_TREES, 3), 5, np.int32)),
         ("feature", np.full((N_BITS, N_TREES, 3), -1, np.int32)),
         ("feature", np.zeros((N_BITS, N_TREES, 2), np.int32)),
-        ("feature", np.zeros((N_BITS, N_TREES, 3))),
         ("threshold", np.full((N_BITS, N_TREES, 3), np.nan)),
-        ("threshold", np.zeros((N_BITS, N_TREES, 3), np.int64)),
-        ("value", np.zeros((N_BITS, N_TREES, 3))),
         ("value", np.zeros((N_BITS, 4))),
-        ("value", np.full((N_BITS, N_TREES, 4), np.inf)),
         ("value", None),
         ("mean", np.zeros((5, 5))),
         ("inner", {}),
-    ],
-)
-def test_arrays_that_the_kernel_must_not_see(name: str, value: Any) -> None:
-    state = trees().get_state() | {name: value}
-    with pytest.raises(FormatError):
-        BoostedTrees().set_state(state)
+    ):
+        with pytest.raises(FormatError):
+            BoostedTrees().set_state(trees().get_state() | {name: value})
 
 
 def test_rows_of_another_width_are_refused() -> None:
@@ -106,8 +95,3 @@ def test_rows_of_another_width_are_refused() -> None:
             forest.map_rows(X)
         with pytest.raises(InvalidInput):
             forest.check(X)
-
-
-def test_they_are_no_features_parameter() -> None:
-    with pytest.raises(InvalidParameter):
-        make_map(trees())

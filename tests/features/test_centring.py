@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -29,16 +27,13 @@ def test_the_mean_of_each_mode(mode: str, n_in_mean: int) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_points_one_by_one_or_together_are_the_same(mode: str, dtype: Any) -> None:
-    rows = Z.astype(dtype)
-    whole, single = (Centring(mode, 20, 6, np.dtype(dtype)) for _ in range(2))
-    X, moved = whole.enter(rows)
-    parts = [single.enter(rows[n : n + 1]) for n in range(50)]
+def test_points_one_by_one_or_together_are_the_same(mode: str) -> None:
+    whole, single = (Centring(mode, 20, 6, np.dtype(np.float64)) for _ in range(2))
+    X, moved = whole.enter(Z)
+    parts = [single.enter(Z[n : n + 1]) for n in range(50)]
     assert np.array_equal(np.concatenate([x for x, _ in parts]), X)
     assert np.array_equal(np.concatenate([m for _, m in parts]), moved)
     assert whole.mean.tobytes() == single.mean.tobytes()
-    assert X.dtype == dtype
 
 
 def test_both_points_of_a_pair_enter_before_it_is_centred() -> None:
@@ -66,38 +61,21 @@ def test_a_mean_that_does_not_move_is_no_change() -> None:
     assert moved.tolist() == [True, False, False, False]
 
 
-def test_sums_of_float32_are_kept_in_float64() -> None:
-    rows = np.full((3000, 1), 0.1, np.float32)
-    centring = Centring("running", 1, 1, np.dtype(np.float32))
-    centring.enter(rows)
-    assert centring.mean[0] == pytest.approx(float(np.float32(0.1)), rel=1e-13)
+def test_state() -> None:
+    for mode in MODES:
+        one, other = (Centring(mode, 20, 6, np.dtype(np.float64)) for _ in range(2))
+        one.enter(Z[:13])
+        other.set_state(one.get_state())
+        assert np.array_equal(one.enter(Z[13:])[0], other.enter(Z[13:])[0])
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_state(mode: str) -> None:
-    one, other = (Centring(mode, 20, 6, np.dtype(np.float64)) for _ in range(2))
-    one.enter(Z[:13])
-    other.set_state(one.get_state())
-    assert np.array_equal(one.enter(Z[13:])[0], other.enter(Z[13:])[0])
-
-
-@pytest.mark.parametrize("draw", ["standard_normal", "standard_exponential", "standard_cauchy"])
-def test_medians_halve_the_projections(draw: str) -> None:
-    """The streaming median is within a few percent of the true one in rank, also for skewed and heavy tails."""
-    rng = np.random.default_rng(0)
-    X = pad_rows(getattr(rng, draw)((6000, 3)))
+def test_medians_halve_the_projections() -> None:
+    """The streaming median is within a few percent of the true one in rank, also for heavy tails."""
+    X = pad_rows(np.random.default_rng(0).standard_cauchy((6000, 3)))
     medians = Medians(3)
     medians.enter(pad_rows(np.eye(3)), X)
     ranks = (X[:, :3] < medians.values).mean(axis=0)
     assert np.abs(ranks - 0.5).max() < 0.05
-
-
-def test_medians_follow_a_shift() -> None:
-    rng = np.random.default_rng(0)
-    W, medians = pad_rows(np.eye(1)), Medians(1)
-    medians.enter(W, pad_rows(rng.standard_normal((3000, 1))))
-    medians.enter(W, pad_rows(rng.standard_normal((3000, 1)) + 3))
-    assert abs(medians.values[0] - 3) < 0.3
 
 
 def test_the_formula_of_the_median() -> None:
@@ -118,16 +96,14 @@ def test_the_formula_of_the_median() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_pairs_one_by_one_or_together_are_the_same(mode: str, dtype: Any) -> None:
-    A, B = Z[0::2].astype(dtype), Z[1::2].astype(dtype)
-    whole, single = (Centring(mode, 21, 6, np.dtype(dtype)) for _ in range(2))
-    moved, X, rounded = np.zeros(25, np.bool_), pad_rows(np.zeros((2, 6), dtype)), np.zeros(6, dtype)
+def test_pairs_one_by_one_or_together_are_the_same(mode: str) -> None:
+    A, B = np.ascontiguousarray(Z[0::2]), np.ascontiguousarray(Z[1::2])
+    whole, single = (Centring(mode, 21, 6, np.dtype(np.float64)) for _ in range(2))
+    moved, X, rounded = np.zeros(25, np.bool_), pad_rows(np.zeros((2, 6))), np.zeros(6)
     first, second = whole.enter_pairs(A, B, moved)
     state = (single.total, single.count, single.limit, single.mean)
     for t in range(25):
         assert centre_pair(A, B, t, *state, rounded, X, 0) == moved[t]
         assert np.array_equal(X[:, :6], [first[t], second[t]])
     assert whole.mean.tobytes() == single.mean.tobytes()
-    assert first.dtype == second.dtype == dtype
     assert moved.any() == (mode != "none")

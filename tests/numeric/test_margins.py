@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from onlinehash.numeric.margins import SignsAndMarks, settle_doubts
-from onlinehash.numeric.ruler import ALL, MOST, Ruler
+from onlinehash.numeric.ruler import MOST, Ruler
 from onlinehash.numeric.signs import Signs
 from tests.numeric.test_signs import cancelling, exact_dot
-
-DTYPES = [np.float32, np.float64]
 
 
 def random(n: int, k: int, d: int, dtype: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -36,8 +34,7 @@ def promised(ruler: Ruler, marks: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return (marks.T * ruler.units - ruler.owed) * reach[:, None]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", [1, 9, 40])
+@pytest.mark.parametrize(("dtype", "d"), [(np.float32, 40), (np.float64, 9)])
 def test_marks_are_lower_bounds_and_near(dtype: Any, d: int) -> None:
     Z, W, b = random(150, 11, d, dtype)
     ruler = Ruler.of(Z, W, b, None)
@@ -52,18 +49,9 @@ def test_marks_are_lower_bounds_and_near(dtype: Any, d: int) -> None:
     assert (gaps <= high)[marks.T < MOST].all(), "no more than a unit is lost"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_on_the_boundary_is_always_in_doubt(dtype: Any) -> None:
-    W = np.stack([cancelling(16, dtype, seed)[0] for seed in range(10)])
-    Z = np.stack([cancelling(16, dtype, seed)[1] for seed in range(10)])
-    ruler = Ruler.of(Z, W, np.zeros(10), None)
-    assert not marked(Z, W, np.zeros(10), ruler)[1].diagonal().any()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_promises_hold_while_functions_move(dtype: Any) -> None:
+def test_promises_hold_while_functions_move() -> None:
     """In exact arithmetic, for steps of all sizes, one after the other, and without any mark being renewed."""
-    rng = np.random.default_rng(1)
+    rng, dtype = np.random.default_rng(1), np.float32
     Z, W, b = random(40, 5, 6, dtype)
     Z[7] = Z[8] = Z.mean(axis=0)
     ruler = Ruler.of(Z, W, b, Z.mean(axis=0))
@@ -86,42 +74,9 @@ def test_promises_hold_while_functions_move(dtype: Any) -> None:
     assert (marks > 0).any()
 
 
-def test_small_steps_add_up_without_loss() -> None:
-    """A thousand steps of a hundredth of a unit take about ten units, not a thousand."""
-    Z, W, b = random(50, 1, 8, np.float64)
-    ruler = Ruler.of(Z, W, b, None)
-    direction = np.zeros_like(W)
-    direction[0, 0] = ruler.units[0] / 100
-    total = 0
-    for _ in range(1000):
-        steps, ruler = ruler.moved(W + direction, b + direction @ ruler.centre, W, b, np.arange(1))
-        W, b, total = W + direction, b + direction @ ruler.centre, total + int(steps[0])
-    assert 10 <= total <= 11
-
-
-@pytest.mark.parametrize("factor", [np.inf, 1e300, 1e3])
-def test_a_move_without_a_bound_leaves_nothing(factor: float) -> None:
-    Z, W, b = random(50, 3, 8, np.float64)
-    ruler = Ruler.of(Z, W, b, None)
-    moved = W.copy()
-    moved[1] *= factor
-    steps, after = ruler.moved(moved, b, W, b, np.arange(3))
-    assert steps[1] == ALL
-    assert after.owed[1] == 0
-    assert (steps[[0, 2]] == 0).all()
-
-
-def test_a_unit_below_the_precision_of_the_decision_is_not_relied_upon() -> None:
-    Z, W, b = random(50, 2, 8, np.float64)
-    far = b + 1e13
-    ruler = Ruler.of(Z, W, b, None)
-    assert (ruler.moved(W, np.nextafter(far, 0), W, far, np.arange(2))[0] == ALL).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_doubts_are_settled_as_encoding_does(dtype: Any) -> None:
+def test_doubts_are_settled_as_encoding_does() -> None:
     """Also on rows that cancel to the last digit, and at any choice of doubts."""
-    rng = np.random.default_rng(0)
+    rng, dtype = np.random.default_rng(0), np.float32
     W = np.stack([cancelling(16, dtype, seed)[0] for seed in range(10)])
     Z = np.concatenate([[cancelling(16, dtype, seed)[1] for seed in range(10)], random(60, 1, 32, dtype)[0]])
     Z[12] = 0
@@ -141,17 +96,3 @@ def test_doubts_are_settled_as_encoding_does(dtype: Any) -> None:
     assert settle_doubts(Z, numbers, numbers, W, b, places, planes, 1, constants, marks) == n_doubts
     assert np.array_equal(planes, expected)
     assert (np.abs(marks.astype(int) - right) <= 1).all(), "two products differ by rounding"
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_values_near_the_limits_are_in_doubt_but_right(dtype: Any) -> None:
-    top = float(np.sqrt(np.finfo(dtype).max)) / 8
-    Z, W, b = random(70, 9, 16, dtype)
-    for z_scale, w_scale in ((top / 4, 1), (top / 4, top / 4), (1e-30, 1e-15), (0, 1)):
-        Z2, W2 = (Z * dtype(z_scale)).astype(dtype), (W * dtype(w_scale)).astype(dtype)
-        ruler = Ruler.of(Z2, W2, b, None)
-        expected, marks = marked(Z2, W2, b, ruler)
-        planes, marks = np.zeros_like(expected), np.zeros_like(marks)
-        everyone = np.arange(len(Z))
-        settle_doubts(Z2, everyone, everyone, W2, b, np.arange(9), planes, 0, ruler.constants(np.arange(9)), marks)
-        assert np.array_equal(planes, expected)

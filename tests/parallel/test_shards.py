@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
-import pytest
 
-from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors
-from onlinehash.io.files import to_bytes
-from onlinehash.parallel import learn_on_shards, shards
+from onlinehash import MultiModelOnlineHashing, RbfAnchors
+from onlinehash.parallel import learn_on_shards
 from tests.reference.shards import learn_on_shards as reference
 from tests.support import Pairs, make, pairs, refused, refused_without_a_trace
 
@@ -19,20 +14,6 @@ def arrays(stream: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stream.A, stream.B, stream.similar
 
 
-@pytest.mark.long
-def test_they_learn_as_the_reference_on_processes():
-    stream = pairs(1000, d=12, dtype=np.float64)
-    learner = OnlineHashing(16, burn_in=12, random_state=0)
-    assert learn_on_shards(learner, *arrays(stream), n_shards=3, every=70, combine="average", n_processes=2) is learner
-    expected = reference(
-        OnlineHashing(16, burn_in=12, random_state=0), *arrays(stream), 3, 70, shards.TOGETHER, np.mean
-    )
-    np.testing.assert_allclose(learner.get_state()["method"]["W"], expected, rtol=1e-12, atol=1e-12)
-    assert learner.n_pairs_seen_ == 1000
-    assert learner.n_points_seen_ == 2000
-
-
-@pytest.mark.long
 def test_models_and_anchors_go_on_where_a_learner_was():
     """MMOH on kernel features that has learned before: nothing has to be learned together any more."""
     stream, more = pairs(300, d=7), pairs(100, d=7, seed=1)
@@ -41,30 +22,6 @@ def test_models_and_anchors_go_on_where_a_learner_was():
     learn_on_shards(learner, *arrays(more), n_shards=2, every=16, n_processes=1)
     assert isinstance(learner, MultiModelOnlineHashing)
     np.testing.assert_allclose(learner.get_state()["method"]["W"], expected, rtol=1e-12, atol=1e-12)
-
-
-def test_few_pairs_never_reach_a_shard():
-    stream = pairs(200)
-    learner = learn_on_shards(OnlineHashing(8, random_state=0), *arrays(stream), n_shards=4, every=10)
-    assert to_bytes(learner) == to_bytes(OnlineHashing(8, random_state=0).partial_fit_pairs(*arrays(stream)))
-
-
-def test_a_killed_process_is_one_sentence_and_the_learner_stays(monkeypatch):
-    stream = pairs(3000)
-    learner = make("OnlineHashing").partial_fit_pairs(*arrays(stream))
-    submit = shards.ProcessPoolExecutor.submit
-
-    def submit_to_one_that_dies(pool, *args):
-        future = submit(pool, *args)
-        os.kill(next(iter(pool._processes)), signal.SIGKILL)
-        return future
-
-    monkeypatch.setattr(shards.ProcessPoolExecutor, "submit", submit_to_one_that_dies)
-
-    def teach() -> None:
-        learn_on_shards(learner, *arrays(stream), n_shards=2, every=500, n_processes=1)
-
-    assert "killed" in str(refused_without_a_trace(learner, teach))
 
 
 def test_what_cannot_be_learned_on_shards_is_refused_before_anything_is_learned():

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors
+from onlinehash import MultiModelOnlineHashing, OnlineHashing
 from onlinehash.bulk.partitions import Partition, Rows
 from onlinehash.bulk.sources import Source
 from tests.servers import wait_until
@@ -23,20 +23,17 @@ Y = np.random.default_rng(1).integers(0, 5, N)
 IDS = np.array([f"item-{row}" for row in range(N)])
 QUERIES = X[:20] + np.float32(0.1)
 
-#: Learners whose encoders are of different kinds: plain, several models of a width that fills no byte, features.
+#: Learners whose encoders are of different kinds: plain, and several models of a width that fills no byte.
 LEARNERS = {
     "OH": OnlineHashing(16, burn_in=50, random_state=0),
     "MMOH": MultiModelOnlineHashing(11, n_models=3, burn_in=50, random_state=0),
-    "RbfAnchors": OnlineHashing(9, features=RbfAnchors(20), burn_in=50, random_state=0),
-    "float64": OnlineHashing(16, burn_in=50, random_state=0),
 }
 
 
 def learned(name: str, n_pairs: int = 100) -> OnlineHashing:
     """One of the learners, taught."""
-    dtype = np.float64 if name == "float64" else np.float32
     learner = LEARNERS[name].__class__(**LEARNERS[name].get_params(deep=False))
-    A, B = X[:n_pairs].astype(dtype), X[N // 2 : N // 2 + n_pairs].astype(dtype)
+    A, B = X[:n_pairs], X[N // 2 : N // 2 + n_pairs]
     return learner.partial_fit_pairs(A, B, Y[:n_pairs] == Y[N // 2 : N // 2 + n_pairs])
 
 

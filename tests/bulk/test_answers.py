@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from onlinehash import Encoder, bulk
 from onlinehash.bulk.partitions import Partition, Rows
-from onlinehash.errors import FormatError, InvalidInput, StorageError
-from tests.bulk.data import QUERIES, X, Y, learned, written
+from onlinehash.errors import InvalidInput, StorageError
+from tests.bulk.data import QUERIES, Y, learned, written
 
 ON = "local://1"  # this process
 
@@ -71,35 +70,6 @@ def test_a_search_for_neighbours_goes_on_where_it_was_cut_off(source: bulk.Sourc
     assert after.items() >= before.items()
 
 
-@pytest.mark.parametrize("kind", ["rows", "labels"])
-def test_counts_go_on_where_they_were_cut_off(kind: str, encoder: Encoder, source: bulk.Source, tmp_path: Path) -> None:
-    codes, folder, hidden = tmp_path / "codes", tmp_path / "counts", tmp_path / "hidden"
-    truth = bulk.same_label(Y[:20]) if kind == "labels" else bulk.ground_truth(QUERIES, source, 25, on=ON)
-    bulk.encode(encoder, source, codes, ON)
-    expected = bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON)
-    (codes / "part-000004.parquet").rename(hidden)
-    with pytest.raises(FormatError, match="damaged or missing"):
-        bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=folder)
-    hidden.rename(codes / "part-000004.parquet")
-    for number in range(4):
-        (codes / f"part-{number:06}.parquet").unlink()  # of which all is known
-    assert bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=folder) == expected
-
-
-def test_a_damaged_answer_is_made_anew(source: bulk.Source, tmp_path: Path) -> None:
-    folder, part, other = tmp_path / "near", tmp_path / "near/part-000001.npz", tmp_path / "near/part-000002.npz"
-    expected = bulk.ground_truth(QUERIES, source, 7, on=ON, folder=folder)
-    whole, n_mended = part.read_bytes(), 0
-    flips = [
-        bytes(value ^ (0x40 * (at == where)) for at, value in enumerate(whole)) for where in range(0, len(whole), 97)
-    ]
-    for damaged in (*flips, whole[: len(whole) // 2], b"", other.read_bytes()):
-        part.write_bytes(damaged)
-        check_same(bulk.ground_truth(QUERIES, source, 7, on=ON, folder=folder), expected)
-        n_mended += part.read_bytes() == whole  # damage that is not seen is in nothing that counts
-    assert n_mended > len(whole) // 97 * 3 // 4
-
-
 def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.Source, tmp_path: Path) -> None:
     near, counts, codes = tmp_path / "near", tmp_path / "counts", tmp_path / "codes"
     truth = bulk.ground_truth(QUERIES, source, 7, on=ON, folder=near)
@@ -127,10 +97,3 @@ def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.
     with pytest.raises(InvalidInput, match="the answers need a new or empty folder"):
         bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=codes)
     assert (contents(near), contents(counts)) == before
-
-
-def test_answers_among_the_vectors_are_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", X)
-    with pytest.raises(InvalidInput, match="choose a folder outside"):
-        bulk.ground_truth(QUERIES, tmp_path, 7, on=ON, folder=tmp_path / "near")
-    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

@@ -12,25 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from pyarrow import parquet
 
 import onlinehash
 from onlinehash import Encoder, bulk, evaluate
-from onlinehash.bulk.engine import attempt
 from onlinehash.bulk.on_processes import Processes
-from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, StorageError
-from tests.bulk.clusters import ROOT, dask_cluster, kill_session, processes, ray_cluster, ray_token
+from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError
 from tests.bulk.data import QUERIES, X, Y, learned, readers, same_parts, table, waiting, written
 from tests.cli.running import done, refused
-from tests.servers import PATIENCE, free_port, wait_until
+from tests.servers import free_port, wait_until
 
-#: What Dask and Ray leave behind or say when workers are killed.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:(distributed|ray|google|tornado)"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-]
+ROOT = Path(__file__).parents[2]
 
 #: Where files are, and what is expected of every engine.
 Work = tuple[Path, bulk.Source, Encoder]
@@ -106,6 +100,17 @@ def kill(process: int) -> None:
     os.kill(process, signal.SIGKILL)
 
 
+def kill_session(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to a process and all that it started: what the death of a machine looks like."""
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == process.pid:
+                kill(pid)
+        except (ProcessLookupError, PermissionError):
+            continue  # gone meanwhile, or somebody else's
+    process.wait()
+
+
 @pytest.mark.long
 def test_processes(work: Work) -> None:
     with bulk.engine_of("local://2") as engine:
@@ -123,64 +128,6 @@ def test_dask_in_this_process(work: Work) -> None:
         check_command(work, on)
         with bulk.engine_of(on) as engine:
             check_everything_else(work, engine)
-
-
-@pytest.mark.long
-def test_dask(work: Work) -> None:
-    folder, source, encoder = work
-    with dask_cluster() as cluster, bulk.engine_of(f"dask://{cluster.address}") as engine:
-        check_everything_else(work, engine)
-        check_command(work, f"dask://{cluster.address}")
-        check_a_kill(work, engine, bool, kill)
-        (folder / "more notes").mkdir()
-        with (
-            killing(folder / "more notes", bool, lambda _: kill_session(cluster.scheduler)),
-            pytest.raises(ServiceUnavailable, match="the Dask scheduler was lost in the middle of the work"),
-        ):
-            bulk.encode(encoder, waiting(source, folder / "more notes"), folder / "unfinished", engine)
-    bulk.encode(encoder, source, folder / "unfinished", "local://1")
-    assert same_parts(folder / "unfinished", folder / "expected")
-
-
-ON_RAY = """
-import sys
-from pathlib import Path
-import onlinehash, pytest, ray
-from onlinehash import bulk
-from tests.bulk.test_engines import raise_it
-
-model, vectors, target, folder = map(Path, sys.argv[1:])
-memory = {"num_cpus": 1, "object_store_memory": 80_000_000}
-ray.init("local", **memory, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=str(folder))
-with bulk.engine_of("ray://") as engine:
-    bulk.encode(onlinehash.load(model), bulk.open_source(vectors, partition_rows=130), target, engine)
-    with pytest.raises(onlinehash.errors.ServiceUnavailable, match="ZeroDivisionError: by what"):
-        list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
-assert ray.is_initialized()  # the engine was not the one who connected
-"""
-
-
-@pytest.mark.long
-def test_ray_of_one_process(work: Work) -> None:
-    folder, *_ = work
-    with processes(**ray_token(), RAY_USAGE_STATS_ENABLED="0") as started:
-        files = [folder / "model.oh", folder / "x.parquet", folder / "codes", started.folder]
-        driver = started.start("python", "-c", ON_RAY, *map(str, files))
-        assert driver.wait(5 * PATIENCE) == 0, started.log()
-    assert same_parts(folder / "codes", folder / "expected")
-
-
-@pytest.mark.long
-def test_ray(work: Work) -> None:
-    with ray_cluster() as cluster:
-        check_command(work, f"ray://{cluster.address}")
-        with bulk.engine_of(f"ray://{cluster.address}") as engine:
-            check_everything_else(work, engine)
-
-            def is_on_node(process: int) -> bool:
-                return os.getsid(process) == cluster.node.pid
-
-            check_a_kill(work, engine, is_on_node, lambda _: kill_session(cluster.node))
 
 
 @pytest.mark.long
@@ -245,19 +192,6 @@ def test_what_fails_once_is_done_again_and_what_fails_always_is_told(tmp_path: P
         list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
 
 
-def test_errors_that_cannot_be_pickled_come_back_as_sentences() -> None:
-    failure = attempt(MissingExtra("reading", "zarr", "zarr"), raise_it)
-    assert "pip install '.[zarr]'" in failure.message
-    assert attempt(InvalidInput("no."), raise_it).is_final
-
-
-@pytest.mark.parametrize("on", ["spark://a:1", "local://0", "local://x", "dask", "", "dask://host", "ray://a:b", 3])
-def test_addresses_that_are_none(on: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"expected the engine to be|expected HOST:PORT"):
-        bulk.encode(learned("OH"), written("npy", tmp_path), tmp_path / "codes", on)
-    assert not (tmp_path / "codes").exists()
-
-
 @pytest.mark.parametrize("scheme", ["dask", "ray"])
 def test_nobody_at_the_address(scheme: str, tmp_path: Path) -> None:
     onlinehash.save(learned("OH"), tmp_path / "model.oh")
@@ -267,21 +201,6 @@ def test_nobody_at_the_address(scheme: str, tmp_path: Path) -> None:
     assert code == ServiceUnavailable.exit_code
     assert "cannot connect to" in told
     assert not (tmp_path / "codes").exists()
-
-
-def test_options_that_do_not_go_with_an_engine(tmp_path: Path) -> None:
-    onlinehash.save(learned("OH"), tmp_path / "model.oh")
-    arguments = ("encode", tmp_path / "model.oh", written("npy", tmp_path), "--on", "local")
-    assert refused(*arguments) == (2, "--on needs --output FOLDER.")
-    assert (
-        "--bits and --format cannot be combined with --on" in refused(*arguments, "-o", tmp_path / "codes", "--bits")[1]
-    )
-    assert (
-        "--bits and --format cannot be combined with --on"
-        in refused(*arguments, "-o", tmp_path / "codes", "--format", "npy")[1]
-    )
-    assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 part)\n")
-    assert "1 there already" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out
 
 
 def test_the_column_of_vectors_has_a_name(tmp_path: Path) -> None:

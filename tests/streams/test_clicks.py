@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinehash import OnlineHashing
 from onlinehash.errors import InvalidInput
 from onlinehash.streams import ClickPairs, from_clicks
 
@@ -39,26 +38,10 @@ def test_without_a_click_there_are_no_pairs():
     assert from_clicks(7, [], []) == ClickPairs([], [], [], [])
 
 
-def test_skips_can_be_left_out():
-    assert rows(from_clicks(7, [1, 2, 3], [3], skip_weight=0)) == [(7, 3, True, 1.0)]
-
-
-def test_a_query_that_is_no_item_is_none():
-    assert from_clicks(None, [1, 2], [2]).ids_a == [None, None]
-
-
 def test_the_query_among_its_results_takes_a_place_and_makes_no_pair():
     """Place 3 stays place 3; and a click on the query proves that what is above it was seen."""
     assert rows(from_clicks(7, [7, 1, 2], [2], position_bias=1)) == [(7, 1, False, 1.5), (7, 2, True, 3.0)]
     assert rows(from_clicks(7, [1, 7, 2], [7])) == [(7, 1, False, 0.5)]
-
-
-def test_what_is_seen_seldom_counts_more():
-    """A click at place i counts i ** bias times, and so does what was passed over on the way to it."""
-    pairs = from_clicks(0, [1, 2, 3, 4, 5, 6], [2, 4], position_bias=0.5)
-    times_2, times_4 = 2**0.5, 2.0
-    assert pairs.similar == [False, True, False, True]
-    assert pairs.weight == pytest.approx([0.5 * times_2, times_2, 0.5 * times_4, times_4])
 
 
 def test_nothing_counts_more_than_ten_times():
@@ -67,22 +50,13 @@ def test_nothing_counts_more_than_ten_times():
     assert from_clicks(0, range(1, 101), [100], position_bias=10).weight[-1] == 10.0
 
 
-def test_numbers_of_numpy_are_plain_afterwards():
-    pairs = from_clicks(np.int64(3), np.arange(4), np.array([2], np.int32))
-    assert [type(id) for id in (*pairs.ids_a, *pairs.ids_b)] == [int] * 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((0, [1, 2], [3]), "the clicked id 3 is not among those shown"),
         ((0, [1, 2, 1], [1]), "shown contains the id 1 twice"),
-        ((0, [1, 2], [1, 1]), "clicked contains the id 1 twice"),
         ((0, "abc", ["a"]), "a list of ids for shown, got 'abc'"),
-        ((0, [1, 2], 1), "a list of ids for clicked, got 1"),
         ((0, [1, True], [1]), "integers or strings as ids for shown, got True"),
-        ((0.5, [1], [1]), "integers or strings as ids for query, got 0.5"),
-        ((0, [None], []), "integers or strings as ids for shown, got None"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, message):
@@ -90,9 +64,7 @@ def test_what_makes_no_sense_is_refused(arguments, message):
         from_clicks(*arguments)
 
 
-@pytest.mark.parametrize(
-    "options", [{"skip_weight": -1}, {"skip_weight": float("nan")}, {"position_bias": -0.1}, {"position_bias": 11}]
-)
+@pytest.mark.parametrize("options", [{"skip_weight": float("nan")}, {"position_bias": 11}])
 def test_parameters_keep_their_rules(options):
     with pytest.raises(InvalidInput, match=next(iter(options))):
         from_clicks(0, [1], [1], **options)
@@ -146,12 +118,3 @@ def test_corrected_weights_are_those_of_readers_who_look_at_everything():
         assert corrected[kind] == pytest.approx(patient[kind], abs=1e-12)
         assert np.abs(hasty[kind] - patient[kind]).max() > 0.1
     assert hasty[True] == pytest.approx(LIKED / places)
-
-
-def test_a_learner_takes_the_pairs():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 8))
-    pairs = from_clicks(0, range(1, 6), [2, 5], position_bias=1)
-    learner = OnlineHashing(16, random_state=0)
-    learner.partial_fit_pairs(X[pairs.ids_a], X[pairs.ids_b], pairs.similar, pairs.weight)
-    assert learner.n_pairs_seen_ == 5

@@ -67,17 +67,15 @@ def write_npz(path: Path, weight: bool) -> None:
 
 WRITERS = {
     "pairs.jsonl": write_jsonl,
-    "pairs.ndjson": write_jsonl,
     "wide.csv": write_wide_csv,
     "cells.csv": write_cell_csv,
     "pairs.parquet": write_parquet,
-    "pairs.pq": write_parquet,
     "pairs.npz": write_npz,
 }
 
 
 @pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("size", [1, 7, 23, 1000])
+@pytest.mark.parametrize("size", [1, 1000])
 def test_every_format_gives_the_same_blocks(tmp_path: Path, name: str, size: int) -> None:
     path = tmp_path / name
     WRITERS[name](path, weight=True)
@@ -85,20 +83,6 @@ def test_every_format_gives_the_same_blocks(tmp_path: Path, name: str, size: int
     assert max(len(block.similar) for block in found) <= size
     for column, expected in enumerate((A, B, SIMILAR, WEIGHT)):
         np.testing.assert_array_equal(np.concatenate([block[column] for block in found]), expected)
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_read_gives_pairs_one_by_one(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    WRITERS[name](path, weight=False)
-    found = list(streams.read(path))
-    assert len(found) == 23
-    for (a, b, similar), expected_a, expected_b, expected in zip(found, A, B, SIMILAR, strict=True):
-        assert a.tolist() == expected_a.tolist()
-        assert b.tolist() == expected_b.tolist()
-        assert similar is bool(expected)
-    WRITERS[name](path, weight=True)
-    assert [weight for *_, weight in streams.read(path)] == WEIGHT.tolist()
 
 
 def test_a_learner_takes_what_read_gives(tmp_path: Path) -> None:
@@ -118,16 +102,14 @@ def test_float32_stays_float32(tmp_path: Path) -> None:
         assert {block.A.dtype for block in streams.blocks(tmp_path / name)} == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "npz", "npy"])
+@pytest.mark.parametrize("form", ["csv", "parquet", "npy"])
 def test_ids_are_looked_up(tmp_path: Path, form: str) -> None:
     vectors = np.concatenate([A, B])
     order = RNG.permutation(46)
     ids = [f"item {k}" for k in order]
     path = tmp_path / f"vectors.{form}"
     rows = [vectors[k] for k in order]
-    if form == "jsonl":
-        path.write_text("".join(json.dumps({"id": i, "x": x.tolist()}) + "\n" for i, x in zip(ids, rows, strict=True)))
-    elif form == "csv":
+    if form == "csv":
         lines = [
             "id,f0,f1,f2,f3",
             *(",".join([i, *map(repr, x.tolist())]) for i, x in zip(ids, rows, strict=True)),
@@ -135,8 +117,6 @@ def test_ids_are_looked_up(tmp_path: Path, form: str) -> None:
         path.write_text("\n".join(lines))
     elif form == "parquet":
         parquet.write_table(pa.table({"id": ids, "vector": [x.tolist() for x in rows]}), path)
-    elif form == "npz":
-        np.savez(path, id=ids, X=rows)
     else:
         np.save(path, vectors)  # a row's number is its id
     name = "{}".format if form == "npy" else "item {}".format
@@ -171,9 +151,6 @@ def test_ids_of_other_types_are_the_same_ids(tmp_path: Path) -> None:
             '{"id_a": 1, "id_b": 1, "similar": true}',
             "are not unique",
         ),
-        ('{"id": 1, "x": [1]}\n', '{"a": [1], "b": [2], "similar": true}', r"p.jsonl has no ids"),
-        ('{"id": 1, "x": [1]}\n', '{"id_a": 1, "similar": true}', r"p.jsonl has no ids"),
-        ("\n", '{"id_a": 1, "id_b": 1, "similar": true}', "has no vectors"),
     ],
 )
 def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message: str) -> None:
@@ -183,7 +160,7 @@ def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message
         list(streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl"))
 
 
-@pytest.mark.parametrize("number", ["-1", "2", "1.5", "x", "9" * 5000])
+@pytest.mark.parametrize("number", ["-1", "2", "x"])
 def test_row_numbers_outside_an_npy_are_refused(tmp_path: Path, number: str) -> None:
     np.save(tmp_path / "v.npy", np.eye(2))
     (tmp_path / "p.csv").write_text(f"id_a,id_b,similar\n0,1,1\n0,{number},1\n")
@@ -197,20 +174,20 @@ GOOD_WORDS = {
 }
 
 
-@pytest.mark.parametrize(("meaning", "word"), [(m, word) for m, words in GOOD_WORDS.items() for word in words])
-def test_words_for_similar(tmp_path: Path, meaning: bool, word: str) -> None:
-    (tmp_path / "p.csv").write_text(f"a_0,b_0,similar\n1,2,{word}\n")
-    assert [similar for *_, similar in streams.read(tmp_path / "p.csv")] == [meaning]
+def test_words_for_similar(tmp_path: Path) -> None:
+    for meaning, words in GOOD_WORDS.items():
+        for word in words:
+            (tmp_path / "p.csv").write_text(f"a_0,b_0,similar\n1,2,{word}\n")
+            assert [similar for *_, similar in streams.read(tmp_path / "p.csv")] == [meaning], word
 
 
-@pytest.mark.parametrize("value", [True, 1, 1.0, False, 0, 0.0, -1, -1.0])
-def test_json_values_for_similar(tmp_path: Path, value: Any) -> None:
-    (tmp_path / "p.jsonl").write_text(json.dumps({"a": [1], "b": [2], "similar": value}))
-    assert [similar for *_, similar in streams.read(tmp_path / "p.jsonl")] == [value > 0]
+def test_json_values_for_similar(tmp_path: Path) -> None:
+    for value in (True, 1, 1.0, False, 0, 0.0, -1, -1.0):
+        (tmp_path / "p.jsonl").write_text(json.dumps({"a": [1], "b": [2], "similar": value}))
+        assert [similar for *_, similar in streams.read(tmp_path / "p.jsonl")] == [value > 0], value
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("words", [["0", "1", "-1"], ["-1.0", "true", "0"], ["false", "-1", "0.0"]])
+@pytest.mark.parametrize(("words", "size"), [(["0", "1", "-1"], 1), (["-1.0", "true", "0"], 100)])
 def test_a_zero_beside_minus_one_may_mean_unknown(tmp_path: Path, words: list[str], size: int) -> None:
     (tmp_path / "p.csv").write_text("a_0,b_0,similar\n" + "".join(f"1,2,{word}\n" for word in words))
     with pytest.raises(InvalidInput, match=f"line 4: expected similar .*0 and -1 not in one file.* got '{words[-1]}'"):
@@ -224,26 +201,15 @@ GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
     ("line", "problem"),
     [
         ("nonsense", r"expected a JSON object, got 'nonsense'"),
-        ("[1, 2]", r"expected a JSON object, got '\[1, 2\]'"),
         ('{"a": [1, 2], "b": [3, 4]}', "expected similar to be true or 1.* got nothing"),
-        ('{"a": [1, 2], "b": [3, 4], "similar": 2}', "expected similar to be true or 1.* got 2"),
-        ('{"a": [1, 2], "b": [3, 4], "similar": "yes"}', "got 'yes'"),
         ('{"a": [1, 2], "similar": true}', "expected a list of numbers for b, got nothing"),
         ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a, like the rows before, got 1"),
-        ('{"a": 7, "b": [3, 4], "similar": true}', "expected a list of numbers for a, got 7"),
-        ('{"a": [], "b": [3, 4], "similar": true}', r"expected a list of numbers for a, got \[\]"),
         (
             '{"a": [1, "z"], "b": [3, 4], "similar": true}',
             r"expected a list of numbers for a, got \[1, 'z'\]",
         ),
-        ('{"a": [1, [2]], "b": [3, 4], "similar": true}', "expected a list of numbers for a"),
         ('{"a": [1, NaN], "b": [3, 4], "similar": true}', "expected finite numbers, got nan"),
-        ('{"a": [1, null], "b": [3, 4], "similar": true}', "expected finite numbers, got nan"),
         ('{"a": [1, 2], "b": [3, 4], "similar": true, "weight": -1}', "finite weight of at least 0, got -1"),
-        (
-            '{"a": [1, 2], "b": [3, 4], "similar": true, "weight": "w"}',
-            "finite weight of at least 0, got 'w'",
-        ),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
@@ -253,13 +219,6 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
         list(streams.read(path))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
-
-
-def test_a_width_that_changes_between_blocks_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text(f"{GOOD}\n{GOOD}\n" + '{"a": [1, 2, 3], "b": [3, 4, 5], "similar": true}\n')
-    with pytest.raises(InvalidInput, match="line 3: expected 2 numbers for a, got 3"):
-        list(streams.blocks(path, size=2))
 
 
 def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
@@ -278,14 +237,8 @@ def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
     [
         ("a_0,b_0,similar\n1,2\n", "line 2: expected 3 cells as in the header, got 2"),
         ("a_0,b_0,similar\n1,2,1\n\n1,z,1\n", "line 4: expected a number for b_0, got 'z'"),
-        ("a_0,b_0,similar\n1,,1\n", "line 2: expected a number for b_0, got nothing"),
-        ("a_0,b_0,similar\n1,inf,1\n", "line 2: expected finite numbers, got inf"),
         ("0.5,0.25,1\n1,2,1\n", "line 1: expected a header line"),
-        ("a_0,A_0,similar\n1,2,1\n", "must be unique, got 'a_0' 2 times"),
-        ("a_0,a_2,b_0,similar\n1,2,3,1\n", "without a gap"),
         ("a_0,b_0\n1,2\n", "expected a column similar, got the columns a_0, b_0"),
-        ("similar\n1\n", "expected a column a of vectors"),
-        ('a,b,similar\n"[1, 2]",[3,1\n', "line 2: expected a list of numbers for b"),
         ('a_0,b_0,similar\n1,"2,1\n', "line 2: not comma-separated values"),
     ],
 )
@@ -311,31 +264,12 @@ def test_binary_files_name_the_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet", "p.jsonl", "p.csv"])
-@pytest.mark.parametrize("content", [b"\xff\xfe garbage \x00", b"PK\x03\x04 half a zip\nof two lines"])
+@pytest.mark.parametrize("content", [b"PK\x03\x04 half a zip\nof \xff lines"])
 def test_garbage_is_refused_in_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=name) as caught:
         list(streams.read(tmp_path / name))
     assert "\n" not in str(caught.value)
-
-
-def test_npz_is_checked(tmp_path: Path) -> None:
-    path = tmp_path / "p.npz"
-    np.savez(path, stuff=A)
-    with pytest.raises(InvalidInput, match=r"expected the arrays A, B, similar or X, y, got stuff"):
-        list(streams.read(path))
-    np.savez(path, A=A, B=B[:5], similar=SIMILAR)
-    with pytest.raises(InvalidInput, match="equal lengths"):
-        list(streams.read(path))
-    np.savez(path, A=A[:, 0], B=B, similar=SIMILAR)
-    with pytest.raises(InvalidInput, match="expected vectors for a, got an array of 1"):
-        list(streams.read(path))
-    np.savez(path, A=A, B=B, similar=SIMILAR.astype(object))
-    with pytest.raises(InvalidInput, match="as named arrays of numbers or text"):
-        list(streams.read(path))
-    np.savez(path, A=A.astype(str), B=B, similar=SIMILAR)
-    with pytest.raises(InvalidInput, match="expected numbers for a"):
-        list(streams.read(path))
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -372,40 +306,6 @@ def test_without_pyarrow_the_pip_line_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=r"reading parquet needs pyarrow.*pip install '\.\[parquet\]'"):
         list(streams.read(tmp_path / "p.parquet"))
-
-
-@pytest.mark.long
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """Reading ten times the rows takes no more memory (the rows would be 3 MB and 30 MB as objects)."""
-    import tracemalloc
-
-    row = json.dumps({"a": A[0].tolist() * 8, "b": B[0].tolist() * 8, "similar": True}) + "\n"
-    peaks = []
-    for times in (2000, 20000):
-        path = tmp_path / f"{times}.jsonl"
-        path.write_text(row * times)
-        tracemalloc.start()
-        assert sum(len(block.similar) for block in streams.blocks(path, size=256)) == times
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
-
-
-HUGE = "1" + "0" * 400
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (f'{{"a": [1, {HUGE}], "b": [1, 2], "similar": true}}', "a list of numbers for a"),
-        (f'{{"a_0": 1, "b_0": {HUGE}, "similar": true}}', "a number for b_0"),
-        (f'{{"a": [1], "b": [1], "similar": true, "weight": {HUGE}}}', "a finite weight of at least 0"),
-    ],
-)
-def test_a_number_too_large_for_a_float_is_named(tmp_path: Path, line: str, expected: str) -> None:
-    (tmp_path / "p.jsonl").write_text(line + "\n")
-    with pytest.raises(InvalidInput, match=rf"p.jsonl, line 1: expected {expected}, got .*\.\.\.\.$"):
-        list(streams.read(tmp_path / "p.jsonl"))
 
 
 def test_a_csv_may_have_long_cells(tmp_path: Path) -> None:

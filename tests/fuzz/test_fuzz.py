@@ -1,4 +1,4 @@
-"""Requests, bodies, filters, folders and files of vectors, changed at random: each is refused with an error of ours, or
+"""Requests, bodies, filters and files of vectors, changed at random: each is refused with an error of ours, or
 is good for use.
 
 `make fuzz SECONDS=3600` goes on for an hour with each of them. What it finds is kept in `corpus` and tried every day.
@@ -20,7 +20,7 @@ from tests.fuzz.targets import TARGETS, Target
 
 ROOT = Path(__file__).parents[2]
 #: Seconds for each target.
-SECONDS = float(os.environ.get("ONLINEHASH_FUZZ_SECONDS", 300))
+SECONDS = float(os.environ.get("ONLINEHASH_FUZZ_SECONDS", 60))
 
 
 @pytest.fixture(scope="module", params=TARGETS)

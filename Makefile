@@ -54,7 +54,7 @@ docs-links: .venv/.dev
 figures: .venv/.dev
 	$(BIN)/python docs/figures/draw.py
 
-# README and docs: their Python and curl lines are run, their links followed, their tables compared with the code.
+# README and docs: their Python and curl lines and their commands are run.
 docs-test: .venv/.dev
 	$(TESTS) -m '' tests/test_docs.py tests/serve/test_http_page.py tests/cli/test_app.py tests/cli/test_live.py
 

@@ -1,7 +1,7 @@
 """The generated part of the reference: names, commands, routes, metrics and errors, from the code itself.
 
 Nothing is written down twice: names come from the packages' `__all__`, commands from the command line, routes and
-metrics from a service that is started for a moment. `tests/test_reference.py` checks that nothing is left out.
+metrics from a service that is started for a moment.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from onlinehash import OnlineHashing, checks
-from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
+from onlinehash.errors import InvalidInput, InvalidParameter
 from tests.support import refused
 
 
@@ -21,10 +21,7 @@ class TestVectors:
             (np.float16, np.float32),
             (np.float32, np.float32),
             (np.float64, np.float64),
-            (np.longdouble, np.float64),
             (np.int8, np.float64),
-            (np.uint64, np.float64),
-            (bool, np.float64),
             (object, np.float64),
         ],
     )
@@ -33,12 +30,8 @@ class TestVectors:
         assert out.dtype == expected
         assert np.array_equal(out, np.ones((2, 3)))
 
-    def test_a_wished_precision(self) -> None:
-        assert checks.vectors(np.ones((2, 3)), dtype=np.dtype(np.float32)).dtype == np.float32
-
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_rows_come_out_in_one_piece(self, order: Any) -> None:
-        X = np.asarray(np.arange(6.0).reshape(2, 3), order=order)
+    def test_rows_come_out_in_one_piece(self) -> None:
+        X = np.asarray(np.arange(6.0).reshape(2, 3), order="F")
         out = checks.vectors(X[:, ::-1])
         assert out.flags.c_contiguous
         assert np.array_equal(out, X[:, ::-1])
@@ -46,9 +39,6 @@ class TestVectors:
     def test_good_rows_are_not_copied(self) -> None:
         X = np.ones((2, 3))
         assert checks.vectors(X) is X
-
-    def test_lists_and_tuples(self) -> None:
-        assert checks.vectors([(1, 2), (3, 4)]).tolist() == [[1, 2], [3, 4]]
 
     def test_large_rows_whose_own_squares_are_finite_pass_together(self) -> None:
         """The sum over all rows overflows, that of no row does."""
@@ -61,16 +51,11 @@ class TestVectors:
             ([[1, np.nan]], "contains NaN in row 0"),
             ([[1, 2], [1, np.inf]], r"contains infinity \(inf\) in row 1"),
             (np.full((1, 2), 1e25, np.float32), "squares overflow float32"),
-            ([[1e200, 0]], "squares overflow float64"),
             ([1, 2], r"Expected 2D array, got 1D array .*reshape\(1, -1\)"),
-            ([[[1]]], "got 3D array"),
             (np.zeros((0, 2)), "0 sample"),
-            (np.zeros((2, 0)), "0 feature"),
             ([[1], [1, 2]], "unequal length"),
             ([["a", "b"]], "got text; embed it"),
-            (np.array([["a", 1.0]], object), "could not convert string"),
             (np.ones((1, 2), complex), "Complex data not supported"),
-            (np.ones((1, 2), "datetime64[s]"), "datetime64"),
             (scipy.sparse.eye(3), r"sparse input; call X.toarray\(\)"),
         ],
     )
@@ -80,24 +65,13 @@ class TestVectors:
         with pytest.raises(ValueError, match=words):
             checks.vectors(bad)
 
-    def test_objects_that_are_no_numbers_are_a_matter_of_type(self) -> None:
-        error = refused(checks.vectors, np.array([[object()]]))
-        assert isinstance(error, InvalidType)
-        assert isinstance(error, TypeError)
-
-    def test_a_wish_that_overflows_is_refused_without_a_warning(self) -> None:
-        refused(checks.vectors, [[1e60]], "X", np.dtype(np.float32))
-
-    def test_the_name_is_in_the_message(self) -> None:
-        assert "anchors" in str(refused(checks.vectors, [[np.nan]], "anchors"))
-
 
 class TestRow:
-    @pytest.mark.parametrize("x", [[1, 2, 3], (1, 2, 3), np.array([1, 2, 3]), [[1, 2, 3]], np.ones((1, 3), np.float32)])
+    @pytest.mark.parametrize("x", [[1, 2, 3], np.ones((1, 3), np.float32)])
     def test_one_vector(self, x: Any) -> None:
         assert checks.row(x, "a").shape == (1, 3)
 
-    @pytest.mark.parametrize("x", [3, [[1], [2]], np.ones((1, 1, 3)), None, "a", [[1], [1, 2]]])
+    @pytest.mark.parametrize("x", [3, [[1], [2]], None, "a"])
     def test_refused(self, x: Any) -> None:
         refused(checks.row, x, "a")
 
@@ -107,9 +81,7 @@ class TestSimilarities:
         "similar",
         [
             [True, False],
-            np.array([True, False]),
             [1, -1],
-            np.array([1, -1], np.int8),
             np.array([1.0, -1.0], np.float32),
         ],
     )
@@ -118,22 +90,14 @@ class TestSimilarities:
         assert out.dtype == np.int8
         assert out.tolist() == [1, -1]
 
-    @pytest.mark.parametrize("similar", [True, np.True_, 1, [1], np.array(1.0)])
-    def test_one(self, similar: Any) -> None:
-        assert checks.similarities(similar, 1).tolist() == [1]
-
     @pytest.mark.parametrize(
         "similar",
-        [[0, -1], [1, 2], [1, np.nan], ["yes", "no"], [None, True], [[1, -1]], [1], [[1], [1, 2]], [1, 1j], None],
+        [[0, -1], [1, 2], [1, np.nan], ["yes", "no"], [1], None],
     )
     def test_refused(self, similar: Any) -> None:
         refused(checks.similarities, similar, 2)
 
-    def test_the_message_shows_what_came(self) -> None:
-        message = str(refused(checks.similarities, np.array([0, 1, -1]), 3))
-        assert "either -1 or 0 for others, got int64 values such as -1, 0, 1." in message
-
-    @pytest.mark.parametrize("similar", [[1, 0, 1], [1.0, 0.0, 1.0], np.array([1, 0, 1], np.uint8)])
+    @pytest.mark.parametrize("similar", [[1, 0, 1], np.array([1, 0, 1], np.uint8)])
     def test_a_click_is_1_and_none_is_0(self, similar: Any) -> None:
         assert checks.similarities(similar, 3).tolist() == [1, -1, 1]
 
@@ -146,13 +110,13 @@ class TestWeights:
         assert checks.weights([0, 2.5], 2).tolist() == [0, 2.5]
         assert checks.weights(3, 1).tolist() == [3]
 
-    @pytest.mark.parametrize("weight", [[1, -1], [1, np.nan], [1, np.inf], [1], [[1, 1]], ["a", "b"], [1, 1j]])
+    @pytest.mark.parametrize("weight", [[1, -1], [1, np.nan], [1], ["a", "b"]])
     def test_refused(self, weight: Any) -> None:
         refused(checks.weights, weight, 2)
 
 
 class TestLabels:
-    @pytest.mark.parametrize("y", [[0, 1], [0.5, 1.5], ["a", "b"], [True, False], [b"a", b"b"], [[0], [1]]])
+    @pytest.mark.parametrize("y", [[0, 1], ["a", "b"], [[0], [1]]])
     def test_pass(self, y: Any) -> None:
         assert len(checks.labels(y, 2)) == 2
 
@@ -160,9 +124,7 @@ class TestLabels:
         assert checks.labels(np.array(["a", 1], object), 2).tolist() == ["a", "1"]
         assert checks.labels(np.array([2, 1], object), 2).tolist() == [2, 1]
 
-    @pytest.mark.parametrize(
-        "y", [[1], [[1, 2], [3, 4]], [1, np.nan], [1, np.inf], [None, object()], [1, 1j], 3, None, [[1], [1, 2]]]
-    )
+    @pytest.mark.parametrize("y", [[1], [[1, 2], [3, 4]], [1, np.nan], [None, object()], 3])
     def test_refused(self, y: Any) -> None:
         refused(checks.labels, y, 2)
 
@@ -187,41 +149,12 @@ class TestRules:
         assert all(test(value) for value in good)
         assert not any(test(value) for value in bad)
 
-    def test_texts(self) -> None:
-        assert checks.integer(1)[0] == "an integer of at least 1"
-        assert checks.integer(0, 8)[0] == "an integer from 0 to 8"
-        assert checks.real(0, above=True)[0] == "a finite number above 0"
-        assert checks.real(0, 1)[0] == "a finite number of at least 0 and at most 1"
-        assert checks.one_of("a", None)[0] == "one of 'a', None"
-        assert checks.either(checks.one_of("auto"), checks.integer(1))[0] == "one of 'auto' or an integer of at least 1"
-
     def test_the_first_that_breaks_its_rule_is_named(self) -> None:
         rules = {"n": checks.integer(1), "C": checks.real(0)}
         checks.parameters("Thing", {"n": 1, "C": 2, "other": None}, rules)
         error = refused(checks.parameters, "Thing", {"n": 0, "C": -1}, rules)
         assert isinstance(error, InvalidParameter)
         assert str(error) == "Thing expects n to be an integer of at least 1, got 0."
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("a", "'a'"),
-        (0.5, "0.5"),
-        (np.zeros((2, 3)), "an array of float64 values and shape (2, 3)"),
-        ("x" * 100, "'" + "x" * 76 + "..."),
-        ([["a\nb", 1]], "[['a\\nb', 1]]"),
-    ],
-)
-def test_values_are_shown_on_one_short_line(value: Any, text: str) -> None:
-    assert checks.shown(value) == text
-
-
-def test_widths_and_lengths() -> None:
-    checks.width(np.ones((2, 3)), 3, "Thing")
-    assert "X has 3 features, but Thing is expecting 4" in str(refused(checks.width, np.ones((2, 3)), 4, "Thing"))
-    checks.same_length("B", 3, 3, "A")
-    assert "B with 4 entries" in str(refused(checks.same_length, "B", 3, 4, "A"))
 
 
 def test_a_warning_points_at_the_line_that_called() -> None:

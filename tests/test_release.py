@@ -71,91 +71,15 @@ def test_a_tree_in_order(tree):
     assert not subprocess.run(["git", "tag"], cwd=tree, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "src/onlinehash/__init__.py", "CITATION.cff", "CHANGELOG.md"])
-def test_a_version_that_differs(tree, name):
+def test_a_version_that_differs(tree):
+    name = "CITATION.cff"
     replace(tree, name, "1.2.3", "1.3.0")
     (sentence,) = refusals(tree)
     assert sentence.startswith("the versions differ: ")
     assert f"1.3.0 in {name}" in sentence
 
 
-@pytest.mark.parametrize("heading", ["Unreleased (1.2.3)", "Unreleased", "1.2.3"])
-def test_a_changelog_without_version_and_date(tree, heading):
-    replace(tree, "CHANGELOG.md", "1.2.3 (2026-01-31)", heading)
-    (sentence,) = refusals(tree)
-    assert sentence.endswith(f'but is "## {heading}"')
-
-
-def test_a_citation_of_another_day(tree):
-    replace(tree, "CITATION.cff", "2026-01-31", "2026-01-30")
-    assert refusals(tree) == ["CITATION.cff has 2026-01-30 as date-released, CHANGELOG.md 2026-01-31"]
-
-
-def test_changes_that_are_not_committed(tree):
-    (tree / "new.py").write_text("")
-    assert refusals(tree) == ["the working tree has changes that are not committed"]
-
-
-def test_another_branch(tree):
-    git(tree, "switch", "--create", "side")
-    assert refusals(tree) == ["releases are made from main, but side is checked out"]
-
-
-def test_a_tag_that_exists(tree):
-    git(tree, "tag", "v1.2.3")
-    assert refusals(tree) == ["the tag v1.2.3 exists already"]
-
-
 def test_everything_is_said_at_once(tree):
     git(tree, "switch", "--create", "side")
     replace(tree, "CITATION.cff", "1.2.3", "1.3.0")
     assert len(refusals(tree)) == 2
-
-
-@pytest.mark.parametrize("target", ["lint", "docs", "test", "long", "dist"])
-def test_a_target_that_fails(tree, target):
-    replace(tree, "Makefile", "\t@echo made $@", f"\t@test $@ != {target}")
-    done = release(tree)
-    assert done.returncode == 1
-    assert done.stderr.endswith("release: not ready\n")
-    assert "git tag" not in done.stdout
-
-
-def test_a_tag_that_is_checked_out(tree):
-    git(tree, "tag", "--annotate", "v1.2.3", "--message", "x")
-    git(tree, "switch", "--detach", "v1.2.3")
-    done = release(tree, "--tag", "v1.2.3")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "v1.2.3 can be published" in done.stdout
-    assert "git tag" not in done.stdout
-
-
-def test_a_tag_of_another_version(tree):
-    git(tree, "tag", "v1.3.0")
-    assert refusals(tree, "--tag", "v1.3.0") == ["the tag is v1.3.0, but the version is 1.2.3"]
-
-
-def test_a_tag_that_is_not_checked_out(tree):
-    git(tree, "tag", "v1.2.3")
-    (tree / "new.py").write_text("")
-    commit(tree)
-    assert refusals(tree, "--tag", "v1.2.3") == ["v1.2.3 is not what is checked out"]
-
-
-def test_a_tag_beside_main(tree):
-    git(tree, "switch", "--create", "side")
-    (tree / "new.py").write_text("")
-    commit(tree)
-    git(tree, "tag", "v1.2.3")
-    assert refusals(tree, "--tag", "v1.2.3") == ["what is checked out is not on main"]
-
-
-def test_this_tree_declares_one_version(monkeypatch):
-    """The changelog may be ahead of it, until a release."""
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    import release
-
-    found = release.declared(ROOT)
-    found.pop("CHANGELOG.md")
-    assert None not in found.values()
-    assert len(set(found.values())) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onlinehash import Codes
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
-from tests.codes.drawn import WIDTHS, Drawn, drawn
+from tests.codes.drawn import Drawn, drawn
 from tests.support import refused
 
 
@@ -50,30 +50,6 @@ def test_they_lie_in_planes(case: Drawn) -> None:
     assert len(codes) == 0 or codes.planes.ctypes.data % 64 == 0
     assert codes.checked() is codes
     assert Codes.from_planes(expected, len(case.bits), case.n_bits, case.n_models) == codes
-
-
-@given(case=drawn())
-def test_spread_codes_have_each_byte_in_all_lanes(case: Drawn) -> None:
-    bits, _, n_models = case
-    codes = Codes.from_bits(bits, n_models)
-    assert np.array_equal(layout.spread_codes(codes.planes, len(codes)), np.repeat(codes.rows(), 64, axis=1))
-
-
-def test_every_column_is_a_bit_of_its_own() -> None:
-    for n_bits in WIDTHS:
-        places = layout.places(np.arange(2 * n_bits), n_bits)
-        columns = np.unique(np.linspace(0, 2 * n_bits - 1, 70).astype(int))
-        bits = np.zeros((len(columns), 2 * n_bits), bool)
-        bits[np.arange(len(columns)), columns] = True
-        rows = np.unpackbits(Codes.from_bits(bits, 2).rows(), axis=1, bitorder="little")
-        assert np.array_equal(np.argwhere(rows), np.column_stack([np.arange(len(columns)), places[columns]]))
-
-
-@given(case=drawn())
-def test_rows_begin_each_model_at_a_byte(case: Drawn) -> None:
-    bits, n_bits, n_models = case
-    parts = [np.packbits(bits[:, m * n_bits : (m + 1) * n_bits], axis=1, bitorder="little") for m in range(n_models)]
-    assert np.array_equal(Codes.from_bits(bits, n_models).rows(), np.concatenate(parts, axis=1))
 
 
 @given(case=drawn())
@@ -139,16 +115,6 @@ def test_parts_concatenated(case: Drawn, data: Any) -> None:
     whole = Codes.concatenate([codes[a:b] for a, b in itertools.pairwise(cuts)])
     assert whole == codes
     assert whole.checked() is whole
-
-
-def test_what_does_not_concatenate() -> None:
-    bits = np.ones((2, 12), bool)
-    for parts in (
-        [],
-        [Codes.from_bits(bits), Codes.from_bits(bits, 2)],
-        [Codes.from_bits(bits[:, :n]) for n in (3, 4)],
-    ):
-        assert isinstance(refused(Codes.concatenate, parts), InvalidInput)
 
 
 def test_equality() -> None:

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from onlinehash import Codes, FlatIndex, MultiIndex
 from onlinehash.codes import distance_matrix, fused_distances
-from onlinehash.errors import InvalidInput
 from tests.codes.drawn import WIDTHS, Drawn, drawn
-from tests.support import refused
 
 
 def by_counting(queries: np.ndarray, base: np.ndarray, n_models: int) -> np.ndarray:
@@ -57,10 +55,3 @@ def test_the_most_columns_there_can_be() -> None:
         assert index.search(a, 1).distances.tolist() == [[65_528]]
         assert index.within(a, 65_527)[0].ids.tolist() == []
         assert index.within(a, 70_000)[0].ids.tolist() == [0]
-
-
-def test_codes_of_two_widths_do_not_compare() -> None:
-    bits = np.ones((2, 12), bool)
-    for other in (Codes.from_bits(bits[:, :11]), Codes.from_bits(bits, 3)):
-        for measure in (distance_matrix, fused_distances):
-            assert isinstance(refused(measure, Codes.from_bits(bits), other), InvalidInput)

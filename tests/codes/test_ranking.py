@@ -34,18 +34,6 @@ def test_it_is_the_mean_over_all_orders(items: list[tuple[int, bool]]) -> None:
         assert np.isnan(found[0])
 
 
-@given(st.integers(0, 99))
-def test_one_column_can_be_left_out(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    distances, relevant = rng.integers(0, 4, size=(3, 6)).astype(np.uint16), rng.random((3, 6)) < 0.7
-    skip = rng.integers(-1, 6, size=3)
-    found = expected_average_precision(distances, relevant, skip)
-    for q in range(3):
-        kept = np.arange(6) != skip[q]
-        alone = expected_average_precision(distances[q : q + 1, kept], relevant[q : q + 1, kept], np.array([-1]))
-        np.testing.assert_allclose(found[q], alone[0])
-
-
 def test_known_values() -> None:
     def ap(distances: list[int], relevant: list[bool]) -> float:
         return float(

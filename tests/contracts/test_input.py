@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,10 +91,11 @@ def test_parameters_stay_while_learning_goes_on(name: str) -> None:
 
 
 def stages(name: str) -> Iterator[Any]:
-    """A learner that is fresh; in a stream; and while a feature map waits for its anchors."""
+    """A learner that is fresh; in a stream; and, of a few, while a feature map waits for its anchors."""
     yield make(name)
     yield feed(make(name), [pairs()])
-    yield feed(make(name, features=RbfAnchors(1000)), [pairs()])
+    if name in FEW:
+        yield feed(make(name, features=RbfAnchors(1000)), [pairs()])
 
 
 def spoilt(value: float) -> np.ndarray:
@@ -258,22 +258,6 @@ def test_precision_matters_only_at_the_boundary(name: str) -> None:
     far = gaps > 1e-3
     assert far.mean() > 0.95
     assert (learner32.transform(rows) == learner64.transform(rows))[far].all()
-
-
-@each(["OnlineHashing", "BlendedPairHashing"])
-def test_values_too_large_for_the_precision_are_refused(name: str) -> None:
-    """The square of 1e30 is infinite in float32 only, also where a float32 stream meets float64 rows."""
-    large = spoilt(1e30)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* has scaled it down")
-        feed(make(name), [pairs()]).observe(large)
-    for learner, rows in (
-        (make(name), large.astype(np.float32)),
-        (feed(make(name), [pairs(dtype=np.float32)]), large),
-    ):
-        refused_without_a_trace(learner, learner.observe, rows)
-        refused_without_a_trace(learner, learner.learn_pair, rows[-1], rows[0], True)
-        refused_without_a_trace(learner, learner.transform, rows)
 
 
 @each(["OnlineHashing", "BlendedPairHashing"])

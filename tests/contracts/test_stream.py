@@ -29,8 +29,8 @@ def variants(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def drawn_streams(name: str) -> Any:
-    return streams(dtypes=(np.float64, np.float32) if name in CLOSELY else (np.float64,))
+def drawn_streams(name: str, max_rows: int = 30) -> Any:
+    return streams((np.float64, np.float32) if name in CLOSELY else (np.float64,), max_rows)
 
 
 @each(STREAMING)
@@ -105,7 +105,7 @@ def changed_for_queries(now: Encoder, before: Encoder) -> np.ndarray:
 @given(data=st.data())
 def test_the_version_grows_exactly_when_codes_could_differ(name: str, data: Any) -> None:
     """And `Update.bits` names every bit whose function changed."""
-    params, stream = data.draw(st.sampled_from(variants(name))), data.draw(drawn_streams(name))
+    params, stream = data.draw(st.sampled_from(variants(name))), data.draw(drawn_streams(name, max_rows=12))
     learner = make(name, **params).observe(stream[0].part(slice(0, 1)).points())
     for event in stream:
         for t in range(len(event)):

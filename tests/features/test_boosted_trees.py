@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import onlinehash
 from onlinehash import Encoder
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError
 from onlinehash.features import BoostedTrees, make_map, same_map
 
 N_BITS, N_TREES, DEPTH = 3, 4, 2
@@ -86,12 +86,3 @@ def test_arrays_that_the_kernel_must_not_see() -> None:
     ):
         with pytest.raises(FormatError):
             BoostedTrees().set_state(trees().get_state() | {name: value})
-
-
-def test_rows_of_another_width_are_refused() -> None:
-    X = np.zeros((2, 4))
-    for forest in (trees(), trees(n_inputs=1)):
-        with pytest.raises(InvalidInput):
-            forest.map_rows(X)
-        with pytest.raises(InvalidInput):
-            forest.check(X)

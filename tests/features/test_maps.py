@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from onlinehash import OnlineHashing, load, save
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import InvalidInput
 from onlinehash.features import make_map
 from onlinehash.features.maps import WARM_UP
 from tests.support import as_bytes, feed, pairs, refused, refused_without_a_trace
@@ -65,14 +65,6 @@ def test_saving_and_loading(cut: int, tmp_path: Path) -> None:
     assert load(tmp_path / "encoder.oh").encode(ROWS) == never_stopped.encode(ROWS)
 
 
-def test_flush_fits_on_what_is_there() -> None:
-    early = feed(learner(PCA(3, random_state=0)), [STREAM.part(slice(0, 20))])
-    assert not early.is_ready
-    early.flush()
-    given = feed(learner(PCA(3, random_state=0).fit(POINTS[:40])), [STREAM.part(slice(0, 20))])
-    assert early.encode(ROWS) == given.encode(ROWS)
-
-
 def test_a_stateless_transformer_needs_no_points() -> None:
     assert make_map(Normalizer()).is_ready
     feed(learner(Normalizer()), [STREAM]).encode(ROWS)
@@ -90,21 +82,6 @@ def test_a_transformer_fitted_on_a_data_frame_takes_arrays_too() -> None:
 def test_a_transformer_of_another_width_is_refused() -> None:
     wrong = learner(StandardScaler().fit(POINTS[:, :3]))
     assert isinstance(refused_without_a_trace(wrong, wrong.observe, POINTS), InvalidInput)
-
-
-def test_a_transformer_that_cannot_be_fitted_says_so() -> None:
-    """More components than features: scikit-learn's message, in one of our errors."""
-    hopeless = learner(PCA(50))
-    hopeless.observe(POINTS[: WARM_UP - 1])
-    for _ in range(2):
-        error = refused_without_a_trace(hopeless, hopeless.observe, POINTS[:1])
-        assert isinstance(error, InvalidParameter)
-        assert "n_components=50" in str(error)
-
-
-def test_what_is_no_transformer_is_refused() -> None:
-    for features in (3, "pca", PCA, object(), {}):
-        assert isinstance(refused(make_map, features), InvalidParameter)
 
 
 def test_a_transformer_of_ones_own_works_but_cannot_be_saved(tmp_path: Path) -> None:

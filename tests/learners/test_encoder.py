@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -36,16 +34,6 @@ def test_it_keeps_copies_that_cannot_be_written() -> None:
             array[:] = 0
 
 
-def test_its_copies_are_the_same_function_and_cannot_be_written_either() -> None:
-    hashing = feed(make("OnlineHashing"), [pairs()]).snapshot()
-    fresh, codes, used = pickle.dumps(hashing), hashing.encode(X), pickle.dumps(hashing)
-    assert used == fresh, "what it keeps for the next rows stays here"
-    for twin in (pickle.loads(used), copy.deepcopy(hashing), copy.copy(hashing)):
-        assert twin.encode(X) == codes
-        assert (repr(twin), twin.changed_bits(hashing).tolist()) == (repr(hashing), [])
-        assert not any(array.flags.writeable for array in (twin.weights, twin.thresholds))
-
-
 def test_changed_bits() -> None:
     old = encoder([[1, 0], [0, 1], [1, 1]], [0, 2, -1])
     assert old.changed_bits(old).tolist() == []
@@ -61,13 +49,6 @@ def test_another_feature_map_changes_every_bit() -> None:
     assert len(other.changed_bits(first)) == first.n_columns
 
 
-def test_some_columns_are_the_same_bits() -> None:
-    hashing = feed(make("MultiModelOnlineHashing"), [pairs()]).snapshot()
-    bits = hashing.transform(X)
-    for columns in ([0], [5, 2], list(range(24))[::-1], []):
-        assert np.array_equal(hashing.bits_of(X, np.array(columns, int)), bits[:, columns])
-
-
 @pytest.mark.parametrize(
     ("name", "n_bits", "features"), [("OnlineHashing", 13, None), ("MultiModelOnlineHashing", 5, RbfAnchors(7))]
 )
@@ -78,15 +59,6 @@ def test_codes_are_the_packed_bits(name: str, n_bits: int, features: Any) -> Non
         codes = hashing.encode(rows).checked()
         assert codes == Codes.from_bits(hashing.transform(rows), hashing.n_models)
         assert codes == Codes.concatenate([hashing.encode(row[None]) for row in rows])
-
-
-def test_any_rows_give_the_codes_of_their_values() -> None:
-    hashing = feed(make("OnlineHashing"), [pairs()]).snapshot()
-    codes = hashing.encode(X)
-    read_only = X.copy()
-    read_only.flags.writeable = False
-    for rows in (read_only, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X.tolist()):
-        assert hashing.encode(rows) == codes
 
 
 @pytest.mark.parametrize(("name", "features"), [("OnlineHashing", RbfAnchors(7)), ("MultiModelOnlineHashing", None)])

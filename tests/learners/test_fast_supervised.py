@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-import onlinehash
-from onlinehash import LiveIndex, RbfAnchors
+from onlinehash import LiveIndex
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
-from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, pair_weights
-from onlinehash.learners.fast_supervised_pairs import draw_pairs, pairs_of_classes
-from tests.reference.fast_supervised import best_block, best_gain, gain, kept, loss
+from onlinehash.learners.fast_supervised import FastSupervisedHashing
+from tests.reference.fast_supervised import best_block, best_gain, gain, kept
 from tests.support import clusters
 
 SMALL: dict[str, Any] = {"n_bits": 12, "n_trees": 8, "random_state": 0}
@@ -56,57 +53,6 @@ def test_a_cut_is_the_best_of_all_bits(seed: int, most: int, monkeypatch: pytest
         assert set(z) <= {-1, 1}
 
 
-def test_weights_are_eight_times_the_papers() -> None:
-    for n_bits in range(1, 8):
-        for similar in (True, False):
-            for d in range(n_bits):
-                expected = 8 * (loss(d, similar, n_bits) - loss(d + 1, similar, n_bits)) / 2
-                assert pair_weights(np.array([d]), np.array([similar]), n_bits) == [expected]
-
-
-def test_pairs_are_of_the_kinds_asked_for() -> None:
-    classes = np.sort(np.random.default_rng(0).integers(4, size=60))
-    i, j = draw_pairs(classes, 3, np.random.default_rng(1))
-    assert (i < j).all()
-    assert len(set(zip(i, j, strict=True))) == len(i)
-    degree = np.zeros((2, 60), int)
-    for a, b in zip(i, j, strict=True):
-        degree[int(classes[a] == classes[b]), [a, b]] += 1
-    assert degree.min() >= 1
-    assert 2 * 60 < len(i) <= 6 * 60
-
-
-def test_each_bit_lowers_the_loss() -> None:
-    """Inferred bits by what the cuts took off their sum; trees that fit them do not spoil it."""
-    X, y = noisy(400)
-    pairs = pairs_of_classes(y, len(y), 10, np.random.default_rng(0))
-    X = X[pairs.rows]
-    bins = kernels.bins_of(X, kernels.bin_edges(X))
-    codes, trial = (Inference(pairs) for _ in range(2))
-    offered, shares = np.tile(np.arange(X.shape[1]), (4, 1)), []
-
-    def loss_with(bits: np.ndarray) -> float:
-        trial.distances, trial.n_bits = codes.distances.copy(), codes.n_bits
-        trial.add(bits)
-        return trial.loss()
-
-    for m in range(1, 17):
-        z, energies = codes.infer()
-        assert energies[-1] <= energies[1] <= energies[0]
-        idle = loss_with(np.ones(len(X)))  # which is where the cuts begin
-        assert loss_with(z) == idle + (energies[-1] - energies[0]) / 8
-        scores = np.empty(len(X))
-        trees = np.zeros((4, 15), np.int32), np.zeros((4, 15), np.uint8), np.zeros((4, 16))
-        kernels.boost(bins, z.astype(float), offered, 4, *trees, scores)
-        codes.add(np.where(scores >= 0, 1, -1))
-        slow = [loss(int(d), bool(s), m) for d, s in zip(codes.distances, codes.similar, strict=True)]
-        assert codes.loss() == sum(slow)
-        if m <= 8:
-            assert codes.loss() < idle
-        shares.append(codes.loss() / m**2)
-    assert max(shares[2:]) < shares[0] / 4
-
-
 # ------------------------------------------------------------------ trees
 
 
@@ -143,25 +89,6 @@ def test_trees_are_greedy_fits_to_weighted_bits() -> None:
     assert ((scores >= 0) == (z > 0)).mean() > 0.8
 
 
-@pytest.mark.parametrize("features", [None, RbfAnchors(30)])
-def test_codes_of_training_rows_are_those_that_were_learned(features: Any) -> None:
-    """What the encoder computes from thresholds is what boosting computed from bins, bit for bit."""
-    X, y = noisy(300)
-    learned: list[np.ndarray] = []
-    add = Inference.add
-
-    def noted(self: Inference, bits: np.ndarray) -> None:
-        learned.append(bits)
-        add(self, bits)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Inference, "add", noted)
-        learner = FastSupervisedHashing(**SMALL, features=features).fit(X, y)
-    bits = learner.transform(X)
-    expected = np.stack(learned, axis=1) > 0
-    assert sorted(map(bytes, np.packbits(expected, axis=1))) == sorted(map(bytes, np.packbits(bits, axis=1)))
-
-
 # ------------------------------------------------------------------ the learner
 
 
@@ -180,33 +107,14 @@ def test_few_classes_and_rows() -> None:
         assert FastSupervisedHashing(**SMALL).fit(rows, labels).transform(rows).shape == (len(rows), 12)
 
 
-def test_a_learner_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:
-    X, y = noisy(100)
-    for features in (None, RbfAnchors(20)):
-        learner = FastSupervisedHashing(**SMALL, features=features).fit(X, y)
-        onlinehash.save(learner, tmp_path / "learner")
-        loaded = onlinehash.load(tmp_path / "learner")
-        assert loaded.encode(X) == learner.encode(X)
-        assert len(loaded.snapshot().changed_bits(learner.snapshot())) == 0
-
-
-@pytest.mark.parametrize("durable", [False, True])
-def test_a_live_index_follows_trees(durable: bool, tmp_path: Path) -> None:
+def test_a_live_index_follows_trees() -> None:
     """Margins are measured on the trees' scores; other trees are other functions, whatever the weights."""
     X, y = noisy(300)
     learner = FastSupervisedHashing(**SMALL).fit(X[:150], y[:150])
-    index = LiveIndex(learner, path=tmp_path / "index" if durable else None)
+    index = LiveIndex(learner)
     index.add(np.arange(200), X[:200])
     assert index.codes == learner.encode(X[:200])
     first = learner.snapshot()
-    if durable:
-        index.close()
-        index = LiveIndex.open(tmp_path / "index")
-        assert index.codes == first.encode(X[:200])
-        assert index.encoder is not None
-        assert index.encoder.encode(X) == first.encode(X)
-        index.close()
-        return
     learner.fit(X, y)
     assert learner.encode(X) != first.encode(X)
     index.refresh()

@@ -48,30 +48,6 @@ def test_words_of_a_block_are_half_the_bits_apart_and_no_bit_is_constant(n_bits:
     assert np.array_equal(np.unique(words), [-1, 1])
 
 
-def test_words_of_other_lengths_are_well_apart() -> None:
-    """48 of 64 columns: distances spread less than those of random codes do (standard deviation 3.5)."""
-    words = HadamardHashing(48, random_state=0).partial_fit(np.eye(64), range(64)).codewords_.astype(int)
-    distances = (48 - words @ words.T)[np.triu_indices(64, 1)] / 2
-    assert distances.mean() == pytest.approx(24, abs=0.5)
-    assert distances.std() < 2.2
-    assert distances.min() >= 16
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_words_stay_while_classes_come(method: Any) -> None:
-    X = np.eye(40)
-    learner, words = method(BITS, random_state=0), np.zeros((0, BITS), np.int8)
-    for t in range(40):
-        learner.partial_fit(X[t : t + 1], [f"class {t}"])
-        assert np.array_equal(learner.codewords_[:t], words)
-        words = learner.codewords_
-        twin = method(BITS, random_state=0)
-        twin.set_state(learner.get_state())
-        assert state_bytes(twin) == state_bytes(learner)
-        learner = twin
-    assert np.array_equal(words, method(BITS, random_state=0).partial_fit(X, range(40)).codewords_)
-
-
 # ------------------------------------------------------------------ points of several classes
 
 
@@ -130,37 +106,8 @@ def test_hmoh_is_the_slow_version() -> None:
     assert state_bytes(twin) == state_bytes(learner)
 
 
-def test_hmoh_begins_with_ones() -> None:
-    learner = HadamardMatchingHashing(BITS, random_state=0).observe(np.eye(D))
-    assert learner.transform(np.eye(D)).all()
-    assert not learner.projection_.any()
-    assert learner.snapshot().version == learner.version_
-
-
-def test_hmoh_goes_back_to_zero_and_says_so() -> None:
-    """x and then -x with the same codeword: V is zero again, and the sum stands still."""
-    x = np.ones((1, 3))
-    learner = HadamardMatchingHashing(4, centre="none", random_state=0).partial_fit(x, [0])
-    assert (learner.version_, learner.n_bits_moved_) == (1, 4)
-    summed = learner.projection_
-    learner.partial_fit(-x, [0])
-    assert np.array_equal(learner.projection_, summed)
-    assert (learner.version_, learner.n_bits_moved_) == (1, 4)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_many_classes_are_told_apart(method: Any) -> None:
     """More classes than a block holds."""
     X, y = clusters(1500, n_classes=24, d=48)
     assert method(16, burn_in=100, random_state=0).partial_fit(X, y).score(X[:400], y[:400]) > 0.95
-
-
-def test_no_two_classes_share_a_codeword_while_there_are_others() -> None:
-    """Also beyond the first block of classes, whose rows come again with other signs."""
-    for seed in range(8):
-        learner = HadamardHashing(8, random_state=seed).fit(np.eye(16), np.arange(16))
-        assert len(np.unique(learner.codewords_, axis=0)) == 16
-        one_by_one = HadamardHashing(8, random_state=seed)
-        for t in range(16):
-            one_by_one.partial_fit(np.eye(16)[t : t + 1], [t])
-        assert np.array_equal(one_by_one.codewords_, learner.codewords_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,6 @@ from sklearn.datasets import load_digits
 from onlinehash import (
     LiveIndex,
     evaluate,
-    load,
-    refresh,
-    save,
 )
 from tests.reference.kept_codes import ReferenceProjectedCodes, ReferenceSimilarity
 from tests.support import clusters, make
@@ -83,25 +79,6 @@ def test_the_similarity_is_the_reference() -> None:
     assert learner.cumulative_loss_ == pytest.approx(lost)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_queries_have_the_codes_of_items_until_something_is_learned(name: str) -> None:
-    waiting = make(name, first_points=N_FIRST).observe(X[: N_FIRST - 1])
-    assert not waiting.are_codes_settled
-    assert waiting.snapshot().queries is None
-    learner = settled(name)
-    assert learner.are_codes_settled
-    assert learner.encode_queries(X) == learner.encode(X)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_encoder_of_a_file_encodes_queries_alike(name: str, tmp_path: Path) -> None:
-    encoder = make(name, first_points=N_FIRST).fit(X, Y).snapshot()
-    save(encoder, tmp_path / "encoder.oh")
-    again = load(tmp_path / "encoder.oh")
-    assert again.encode_queries(X) == encoder.encode_queries(X) != encoder.encode(X)
-    assert again.encode(X) == encoder.encode(X)
-
-
 # ------------------------------------------------------------------ in an index
 
 
@@ -128,31 +105,3 @@ def test_an_index_follows_without_touching_an_item(name: str) -> None:
     last = np.asarray(index.search(new, k=100).ids)
     right = [(y[ids] == labels[1500:, None]).mean() for ids in (first, last)]
     assert right[1] > right[0]
-
-
-def test_the_first_points_are_the_only_reason_for_a_refresh() -> None:
-    index = LiveIndex(make(NAMES[0], n_bits=N_BITS, first_points=N_FIRST), refresh=refresh.when_changed(0.01))
-    for start in range(0, 200, 20):
-        index.add(range(start, start + 20), X[start : start + 20])
-    assert index.counters.refreshes == 1
-    index.learn_labelled(X[:200], Y[:200])
-    assert index.counters.refreshes == 1
-    assert index.codes == index.learner.encode(X[:200])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_disk_remembers_how_queries_are_encoded(name: str, tmp_path: Path) -> None:
-    new, _ = noisy(20, seed=8)
-    with LiveIndex(settled(name), path=tmp_path / "items") as index:
-        index.add(range(len(X)), X)
-        index.learn_labelled(X[:300], Y[:300])
-        hits = index.search(new, k=5)
-        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
-            assert np.array_equal(reader.search(new, k=5).ids, hits.ids)
-            index.learn_labelled(X[300:], Y[300:])
-            hits = index.search(new, k=5)
-            assert reader.reload()
-            assert np.array_equal(reader.search(new, k=5).ids, hits.ids)
-    with LiveIndex.open(tmp_path / "items") as again:
-        assert np.array_equal(again.search(new, k=5).ids, hits.ids)
-        assert again.behind == (0, 0)

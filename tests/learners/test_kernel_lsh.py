@@ -52,16 +52,6 @@ def test_random_projections_until_the_anchors_are_there() -> None:
     np.testing.assert_array_equal(klsh.projection_, W)
 
 
-def test_flush_starts_with_the_anchors_that_are_there() -> None:
-    X = stream(60, d=6)
-    early = KernelLSH(8, n_anchors=50, random_state=0).observe(X[:20]).flush()
-    fewer = KernelLSH(8, n_anchors=20, random_state=0).observe(X[:20])
-    assert early.version_ == fewer.version_ == 1
-    assert early.encode(X) == fewer.encode(X)
-    W = early.projection_
-    np.testing.assert_array_equal(early.observe(X[20:]).projection_, W)
-
-
 def test_anchors_without_directions_leave_random_projections() -> None:
     start = np.random.default_rng([0, 0]).standard_normal((1, 3, 8))[0]
     for X in (np.full((40, 3), 0.1), np.zeros((40, 3)), np.ones((1, 3))):

@@ -56,22 +56,6 @@ def test_weights_scale_the_step() -> None:
     assert all(record.y_bar == record.y_hat for record in unweighted)
 
 
-def test_equal_points_teach_nothing() -> None:
-    A, B, _ = stream(60)
-    B[::3] = A[::3]
-    records = assert_same(LegoLSH(8, centre="none", random_state=0), A, B, np.zeros(60, bool), np.ones(60))
-    assert all(record.loss > 0 for record in records[3::3]), "they are nearer than they should be"
-
-
-def test_the_scale_of_the_data_does_not_matter() -> None:
-    """A power of two changes no digit: the same codes, the same losses."""
-    A, B, similar = stream(300)
-    plain, scaled = (LegoLSH(8, random_state=0) for _ in range(2))
-    ours, theirs = plain.learn_pairs(A, B, similar), scaled.learn_pairs(2.0**20 * A, 2.0**20 * B, similar)
-    np.testing.assert_allclose(theirs.loss, ours.loss, rtol=1e-12)
-    np.testing.assert_allclose(scaled.metric_, plain.metric_, rtol=0, atol=1e-10)
-
-
 def objective(M: np.ndarray, A: np.ndarray, z: np.ndarray, y: float, eta: float) -> float:
     """D_ld(M, A) + η/2 (zᵀMz - y)²."""
     MA = M @ np.linalg.inv(A)

@@ -84,11 +84,3 @@ def test_a_small_step_lowers_the_bound() -> None:
             assert bound(a, b, s) < before
             lowered += 1
     assert lowered > 15
-
-
-def test_the_scale_of_the_data_does_not_matter() -> None:
-    A, B, similar = stream(200)
-    plain, scaled = (MinimalLossHashing(16, random_state=0) for _ in range(2))
-    plain.partial_fit_pairs(A, B, similar)
-    scaled.partial_fit_pairs(1024 * A, 1024 * B, similar)
-    np.testing.assert_allclose(scaled.projection_, plain.projection_, rtol=0, atol=1e-12)

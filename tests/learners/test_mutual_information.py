@@ -34,16 +34,6 @@ def test_the_gradient_agrees_with_finite_differences(n_bits: int, n_bins: int, s
         assert 0 <= found <= most
 
 
-def test_information_at_its_ends() -> None:
-    """Distances that tell all, and company that leaves nothing to tell; codes so sharp that nothing moves."""
-    P, slope = np.array([[9.0, 9, 9, 9], [-9, -9, -9, -9]]), np.empty(4)
-    assert information(P[0], P, np.array([True, False]), 4, 10.0, slope) == pytest.approx((1, 1))
-    assert np.abs(slope).max() < 1e-30
-    for near in (np.zeros(2, bool), np.ones(2, bool)):
-        assert information(P[0] / 50, P / 50, near, 4, 10.0, slope) == (0, 0)
-        assert not slope.any()
-
-
 def test_it_is_the_slow_version() -> None:
     """Points of one label, of several, of none, and a zero vector, with a sample that is soon full."""
     rng = np.random.default_rng(0)
@@ -63,15 +53,3 @@ def test_it_is_the_slow_version() -> None:
     learner.partial_fit(X, Y)
     np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-9)
     assert learner.cumulative_loss_ == pytest.approx(loss, rel=1e-5)
-
-
-def test_the_sample_is_uniform() -> None:
-    """Every point of the stream is as likely to be in it."""
-    n, size, n_seeds, found = 60, 10, 80, np.zeros(60)
-    for seed in range(n_seeds):
-        learner = MutualInformationHashing(2, sample_size=size, centre="none", random_state=seed)
-        found += learner.partial_fit(np.eye(n), np.zeros(n))._points[:, :n].sum(axis=0)
-    expected = n_seeds * size / n
-    assert found.sum() == n_seeds * size
-    assert abs(found[:20].mean() - expected) < 3
-    assert abs(found[-20:].mean() - expected) < 3

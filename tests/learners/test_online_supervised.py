@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash.learners.online_supervised import OnlineSupervisedHashing
 from tests.reference.online_supervised import ReferenceOnlineSupervisedHashing
-from tests.support import Labelled, clusters, feed, state_bytes
+from tests.support import clusters
 
 D, BITS = 23, 12
 
@@ -33,24 +33,6 @@ def test_it_is_the_slow_version(form: str) -> None:
     assert learner.cumulative_loss_ == pytest.approx(sum(loss for loss, _ in done), rel=1e-5)
     assert learner.n_bits_moved_ == sum(len(moved) for _, moved in done)
     assert learner.n_updates_ == learner.version_ == sum(bool(moved) for _, moved in done)
-
-
-def test_the_codebook_lasts() -> None:
-    """A class keeps its codeword while others come, through state and split: public code loses it."""
-    X, y = clusters(300, n_classes=30)
-    y = np.sort(y)
-    learner, words = begun(X), np.zeros((0, BITS), np.int8)
-    for start in range(0, 300, 7):
-        learner.partial_fit(X[start : start + 7], y[start : start + 7])
-        assert np.array_equal(learner.codewords_[: len(words)], words)
-        words = learner.codewords_
-        twin = OnlineSupervisedHashing(BITS, centre="none", random_state=0)
-        twin.set_state(learner.get_state())
-        assert state_bytes(twin) == state_bytes(learner)
-        learner = twin
-    assert words.shape == (30, BITS)
-    assert len(np.unique(words, axis=0)) == 30
-    assert state_bytes(feed(begun(X), [Labelled(X, y)])) == state_bytes(learner)
 
 
 def test_no_bit_is_the_same_for_eight_classes() -> None:

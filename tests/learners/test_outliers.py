@@ -98,14 +98,6 @@ def test_a_kernel_that_looks_for_outliers_itself_scales_down_the_same(name: str,
     assert state_bytes(itself) == kept
 
 
-@pytest.mark.parametrize("similar_share", [None, 0.5])
-def test_a_point_that_waits_for_its_partner_is_scaled_down_too(similar_share: float | None) -> None:
-    learner = make("OnlineHashing", burn_in=2000, similar_share=similar_share)
-    quietly(learner.partial_fit, with_outlier(0), Y)
-    assert np.linalg.norm(learner.mean_) < 100
-    assert n_codes(learner) > 20
-
-
 @pytest.mark.parametrize(("features", "at"), [(RbfAnchors(20), 0), (RbfAnchors(20), 350), (StandardScaler(), 5)])
 def test_nor_is_a_feature_map_moved(features: Any, at: int) -> None:
     learner = OnlineHashing(8, features=features, random_state=0)
@@ -134,17 +126,3 @@ def test_a_scale_that_changes_for_good_is_followed() -> None:
     quietly(learner.observe, 1000 * X)
     assert n < 400
     assert learner.n_outliers_ == n
-
-
-def test_vectors_of_zeros_say_nothing_about_lengths() -> None:
-    rows = np.concatenate([np.zeros((100, 16)), X])
-    learner = OnlineHashing(8, random_state=0).partial_fit_pairs(rows[::2], rows[1::2], rows[::2, 0] > 0)
-    assert learner.n_outliers_ == 0
-
-
-def test_where_most_of_the_first_vectors_are_outliers_the_mean_is_reported() -> None:
-    """Then they are typical, as far as anybody can tell."""
-    rows = X.copy()
-    rows[:10] *= 1e12
-    with np.errstate(all="ignore"), pytest.warns(UserWarning, match="most vectors will get the same code"):
-        LSH(8, random_state=0).observe(rows).observe(X)

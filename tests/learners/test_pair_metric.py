@@ -10,7 +10,6 @@ from onlinehash.errors import FormatError
 from onlinehash.io import files
 from onlinehash.learners import pair_metric
 from onlinehash.learners.pair_metric import PairMetric
-from tests.reference.pair_metric import SlowMetric
 
 D = 6
 
@@ -28,33 +27,6 @@ def stream(n: int, seed: int = 0, d: int = D) -> tuple[np.ndarray, np.ndarray, n
     A, B = rng.standard_normal((2, n, d)).astype(np.float32)
     similar = np.where(A[:, 0] * B[:, 0] > 0, 1, -1).astype(np.int8)
     return A, B, similar, rng.choice([0.0, 0.5, 1.0, 2.0], n)
-
-
-def test_it_is_its_reference(small):
-    A, B, similar, weight = stream(70)
-    points = np.random.default_rng(1).standard_normal((20, D)).astype(np.float32)
-    metric, slow = PairMetric(D, seed=3), SlowMetric(D, seed=3)
-    metric.observe(points)
-    for x in points:
-        slow.observe(x)
-    for t in range(70):
-        metric.learn(A[t : t + 1], B[t : t + 1], similar[t : t + 1], weight[t : t + 1])
-        slow.learn(A[t], B[t], similar[t], weight[t])
-    assert (metric.n_learned, metric.n_steps) == (slow.n_learned, slow.n_steps)
-    assert metric.n_steps > 4
-    np.testing.assert_allclose(metric.share, slow.share, atol=1e-4)
-    rows = np.concatenate([np.random.default_rng(2).standard_normal((30, D)).astype(np.float32), B[-5:]])
-    for query in (rows[0], A[-1], B[-3]):
-        ranking = metric.ranking(query, len(rows))
-        ranking.add(rows[:20])
-        ranking.add(rows[20:])
-        order, near = ranking.order(len(rows))
-        expected, scores = slow.order(query, rows)
-        # Where two are nearly equal, rounding may change their order.
-        of_item = dict(zip(expected, scores, strict=True))
-        np.testing.assert_allclose(near, [of_item[number] for number in order.tolist()], atol=2e-4)
-        assert sorted(order.tolist()) == sorted(expected)
-        assert (np.diff(near) <= 0).all()
 
 
 @pytest.mark.filterwarnings("ignore:the mean")  # of one call with a single tiny vector
@@ -84,29 +56,6 @@ def test_it_is_saved_and_goes_on(small, n):
         one.partial_fit_pairs(A[n:], B[n:], similar[n:], weight[n:])
     assert files.to_bytes(again) == files.to_bytes(learner)
     assert again.pair_metric_.share == learner.pair_metric_.share
-
-
-def test_a_refused_call_changes_nothing(small):
-    A, B, similar, weight = stream(1200)
-    learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A[:90], B[:90], similar[:90])
-    before = files.to_bytes(learner)
-    A[-1, 2] = np.nan
-    for start in (1195, 0):  # so many that the kernel finds it halfway
-        with pytest.raises(Exception, match="finite"):
-            learner.partial_fit_pairs(A[start:], B[start:], similar[start:], weight[start:])
-    assert files.to_bytes(learner) == before
-
-
-def test_before_the_first_pair_it_is_the_cosine_and_three_neighbours():
-    rng = np.random.default_rng(0)
-    rows, query = rng.standard_normal((400, 20)).astype(np.float32), rng.standard_normal(20).astype(np.float32)
-    metric = PairMetric(20, seed=0)
-    ranking = metric.ranking(query, 10)
-    ranking.add(rows)
-    X = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    cosines = X @ (query / np.linalg.norm(query))
-    assert ranking.nearest(10).tolist() == np.argsort(-cosines, kind="stable")[:10].tolist()
-    assert ranking.order(1)[0].tolist() == [cosines.argmax()]
 
 
 def test_a_mark_moves_the_result_at_once():
@@ -172,12 +121,3 @@ def test_a_state_that_cannot_be_is_refused(small):
         with pytest.raises(FormatError):
             learner.set_state(state)
     assert files.to_bytes(learner) == before
-
-
-def test_fit_forgets_and_keeps_on_keeping():
-    X = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
-    learner = OnlineHashing(8, random_state=0).keep_metric().fit(X, np.arange(40) % 2)
-    assert learner.pair_metric_.n_pairs == 20
-    learner.fit(X, np.arange(40) % 2)
-    assert learner.pair_metric_.n_pairs == 20
-    assert OnlineHashing(8).fit(X, np.arange(40) % 2).pair_metric_ is None

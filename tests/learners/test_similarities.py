@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from onlinehash import RbfAnchors
 from onlinehash.errors import InvalidInput
-from onlinehash.learners import block_cuts
-from onlinehash.learners.batch import similarity_matrix
-from onlinehash.learners.fast_supervised import FastSupervisedHashing, leading_signs
-from onlinehash.learners.fast_supervised_pairs import pairs_of_similarities
+from onlinehash.learners.fast_supervised import FastSupervisedHashing
 from onlinehash.learners.kernel_supervised import KernelSupervisedHashing
 from tests.reference.kernel_supervised import ReferenceKernelSupervised
-from tests.support import clusters
 
 LEARNERS: list[Any] = [
     KernelSupervisedHashing(8, random_state=0),
@@ -90,13 +85,6 @@ def test_a_bad_matrix_is_refused_and_nothing_changes() -> None:
     assert learner.version_ == 1
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
-def test_poor_matrices_still_give_functions(learner: Any) -> None:
-    for n, are_similar in ((20, False), (20, True), (1, True)):
-        X, matrix = near(n)[0], np.full((n, n), are_similar)
-        assert learner.fit_similarities(X, matrix).transform(X).shape == (n, 8)
-
-
 # ------------------------------------------------------------------ KSH
 
 
@@ -112,40 +100,4 @@ def test_ksh_against_the_reference(d: int) -> None:
     np.testing.assert_allclose(learner.projection_, turned, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("features", "n_samples"), [(None, 100), (RbfAnchors(30), 9999)])
-def test_ksh_of_classes_is_ksh_of_their_similarities(features: Any, n_samples: int) -> None:
-    X, y = clusters(300, 0, n_classes=5, d=12)
-    X = X + np.random.default_rng(1).standard_normal(X.shape)
-    one, other = (KernelSupervisedHashing(16, n_samples=n_samples, features=features, random_state=0) for _ in range(2))
-    one.fit(X, y)
-    other.fit_similarities(X, y[:, None] == y)
-    assert one.encode(X) == other.encode(X)
-    np.testing.assert_allclose(one.objectives_, other.objectives_, rtol=0, atol=1e-12)
-
-
 # ------------------------------------------------------------------ FastHash
-
-
-def test_no_pair_inside_a_block_is_dissimilar() -> None:
-    n_samples = 150
-    _, similar = near()
-    pairs = pairs_of_similarities(similarity_matrix(similar, 150), n_samples, 10, np.random.default_rng(0))
-    assert len(set(pairs.rows.tolist())) == len(pairs.rows) == n_samples
-    np.testing.assert_array_equal(pairs.similar, similar[pairs.rows[pairs.i], pairs.rows[pairs.j]])
-    assert (pairs.i < pairs.j).all()
-    assert pairs.starts[0] == 0
-    assert pairs.starts[-1] == n_samples
-    block = np.searchsorted(pairs.starts, np.arange(n_samples), side="right")
-    inside = block[pairs.i] == block[pairs.j]
-    assert pairs.similar[inside].all()
-    assert inside.sum() > 0.1 * pairs.similar.sum()
-    assert len(pairs.starts) - 1 < n_samples / 2
-
-
-def test_cuts_start_from_the_least_eigenvector() -> None:
-    """Two groups that want unequal bits: the vector is known."""
-    group = np.repeat([1, -1], [12, 8])
-    weights = sparse.csr_array(np.where(group[:, None] == group, -3, 2) * ~np.eye(20, dtype=bool))
-    z = leading_signs(weights, np.random.default_rng(0))
-    assert abs(z @ group) == 20
-    assert block_cuts.energy(weights, z) < block_cuts.energy(weights, np.ones(20, int))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import OnlineHashing, RbfAnchors
+from onlinehash import RbfAnchors
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.learners.lengths import Lengths
 from tests.support import LEARNERS, state_bytes
 
 NAMES = ("OnlineHashing", "BlendedPairHashing")
@@ -91,16 +90,6 @@ def test_what_is_wrong_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_metric_learns_the_same_pairs(name: str) -> None:
-    A, B, s = stream()
-    batch, loop = (fresh(name).observe(A).keep_metric() for _ in range(2))
-    batch.partial_fit_pairs(A, B, s)
-    for t in range(N):
-        loop.learn_pair(A[t], B[t], bool(s[t]))
-    assert state_bytes(loop) == state_bytes(batch)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_feature_map_that_is_ready_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     A, B, s = stream()
     batch, loop = (fresh(name).set_params(features=RbfAnchors(8)) for _ in range(2))
@@ -113,36 +102,3 @@ def test_a_feature_map_that_is_ready_goes_the_short_way(name: str, monkeypatch: 
     loop.features.n_anchors = 9
     with pytest.raises(InvalidParameter, match="features"):
         loop.learn_pair(A[0], B[0], True)
-
-
-@pytest.mark.parametrize("centre", ["none", "running", "median"])
-def test_online_hashing_learns_the_same_one_by_one_however_it_centres(centre: str) -> None:
-    A, B, s = stream()
-    batch, loop = (OnlineHashing(16, centre=centre, random_state=0) for _ in range(2))
-    batch.partial_fit_pairs(A, B, s)
-    updates = [loop.learn_pair(A[t], B[t], bool(s[t])) for t in range(N)]
-    assert {update.loss > 0 for update in updates} == {False, True}
-    assert state_bytes(loop) == state_bytes(batch)
-
-
-def test_a_parameter_that_was_changed_is_noticed() -> None:
-    A, B, s = stream()
-    learner = OnlineHashing(16, random_state=0).partial_fit_pairs(A, B, s)
-    learner.C = 0.5
-    with pytest.raises(ValueError, match="C"):
-        learner.learn_pair(A[0], B[0], True)
-
-
-def test_vectors_whose_squares_could_overflow_do_not_go_the_short_way() -> None:
-    edge = np.sqrt(np.finfo(np.float32).max / D)
-    lengths, ones = Lengths(), np.ones(D, np.float32)
-    lengths.enter(np.full((N, D), 0.5 * edge, np.float32))  # so that none of the following is an outlier
-    assert lengths.takes(ones, np.eye(1, D, dtype=np.float32)[0] * np.float32(0.999 * edge))
-    for wrong in (1.001 * edge, -np.inf, np.nan):
-        for place in (0, D - 1):
-            x = ones.copy()
-            x[place] = wrong
-            before = lengths.median
-            assert not lengths.takes(x, ones)
-            assert not lengths.takes(ones, x)
-            assert lengths.median == before

@@ -44,20 +44,6 @@ def test_products_are_right_for_every_size(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_product_does_not_depend_on_its_company(dtype: Any) -> None:
-    rng = np.random.default_rng(0)
-    W, X = random(23, 45, dtype), random(19, 45, dtype, seed=1)
-    whole = dots(W, X)
-    for n in range(len(X)):
-        for k in range(len(W)):
-            assert dots(W[k : k + 1], X[n : n + 1])[0, 0] == whole[n, k]
-    for _ in range(30):
-        rows = rng.choice(len(X), size=rng.integers(1, len(X) + 1), replace=False)
-        columns = rng.choice(len(W), size=rng.integers(1, len(W) + 1), replace=False)
-        assert np.array_equal(dots(W[columns], X[rows]), whole[np.ix_(rows, columns)])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_are_padded_with_zeros_and_begin_at_a_cache_line(dtype: Any) -> None:
     for d in (1, 15, 16, 17, 100):
         out = pad_rows(np.ones((3, d), dtype))

@@ -51,12 +51,6 @@ def test_the_limit_ends_with_the_outermost_block(libraries: Any) -> None:
     assert [(library.n_threads, library.n_calls) for library in libraries] == [(4, 1), (4, 1)]
 
 
-def test_the_limit_ends_after_an_error(libraries: Any) -> None:
-    with pytest.raises(KeyError), one_thread():
-        raise KeyError
-    assert [library.n_threads for library in libraries] == [4, 4]
-
-
 def test_the_limit_of_a_process_lasts_until_the_last_thread_leaves(libraries: Any) -> None:
     second_is_in, first_is_out = threading.Event(), threading.Event()
     seen = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import RbfAnchors, SmoothPairHashing
+from onlinehash import RbfAnchors
 from onlinehash.io.files import to_bytes
 from onlinehash.parallel import add_up, average
 from tests.support import make, pairs, refused, refused_without_a_trace
@@ -46,16 +46,6 @@ def test_it_does_not_depend_on_the_order(name):
     assert len({to_bytes(add_up(some, since)) for some in itertools.permutations(learners)}) == 1
 
 
-def test_adding_up_goes_all_ways(name):
-    since = taught(make(name), 0)
-    parts = [taught(since, seed) for seed in (1, 2, 3)]
-    result = add_up(parts, since)
-    W = since.projection_ + sum(part.projection_ - since.projection_ for part in parts)
-    np.testing.assert_allclose(result.projection_, W, rtol=1e-5, atol=1e-6)
-    assert result.n_pairs_seen_ == 160
-    assert result.version_ > max(part.version_ for part in parts)
-
-
 def test_what_is_averaged_and_what_is_counted(name):
     since = taught(make(name, centre="running"), 0)
     parts = [taught(since, 1, 30), taught(since, 2, 50)]
@@ -90,10 +80,3 @@ def test_learners_whose_bits_do_not_mean_the_same_are_refused():
     parts = [taught(make("OnlineHashing", **anchors), seed) for seed in (1, 2)]
     assert "feature map" in str(refused(average, parts))
     assert "feature map" in str(refused(average, [parts[0]], parts[1]))
-
-
-def test_methods_that_are_more_than_their_functions_are_refused():
-    smooth = SmoothPairHashing(8, random_state=0)
-    assert "SmoothPairHashing" in str(refused(average, [smooth, smooth]))
-    assert "OnlineHashing" in str(refused(average, [1]))
-    assert "none" in str(refused(average, []))

@@ -1,27 +1,15 @@
-"""Learners on shards: the slow reference's functions, whatever the number of processes."""
+"""Learners on shards: what is refused. That they learn, the examples of docs/how-to/parallel.md show."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from onlinehash import MultiModelOnlineHashing, RbfAnchors
 from onlinehash.parallel import learn_on_shards
-from tests.reference.shards import learn_on_shards as reference
 from tests.support import Pairs, make, pairs, refused, refused_without_a_trace
 
 
 def arrays(stream: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stream.A, stream.B, stream.similar
-
-
-def test_models_and_anchors_go_on_where_a_learner_was():
-    """MMOH on kernel features that has learned before: nothing has to be learned together any more."""
-    stream, more = pairs(300, d=7), pairs(100, d=7, seed=1)
-    learner = make("MultiModelOnlineHashing", features=RbfAnchors(9)).partial_fit_pairs(*arrays(stream))
-    expected = reference(learner, *arrays(more), 2, 16, 0, np.sum)
-    learn_on_shards(learner, *arrays(more), n_shards=2, every=16, n_processes=1)
-    assert isinstance(learner, MultiModelOnlineHashing)
-    np.testing.assert_allclose(learner.get_state()["method"]["W"], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_what_cannot_be_learned_on_shards_is_refused_before_anything_is_learned():

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
-
-from tests.reference.smooth_pairs import damped, mean_loss, rose, unit
 
 SHARES = (0.0, 0.1, 0.3, 1.0)
 
@@ -182,3 +181,53 @@ def nearer(pairs: list[tuple[float, int]], distance: int) -> float | None:
     """The part of these pairs that is nearer; those as far count half."""
     total = sum(w for w, _ in pairs)
     return sum(w * ((d < distance) + 0.5 * (d == distance)) for w, d in pairs) / total if total else None
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """x at unit length; a zero vector stays."""
+    return x / np.linalg.norm(x) if x.any() else x
+
+
+def damped(C: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """P and P² of second moments C, with its k leading directions shortened; E|Px|² = 1."""
+    d = len(C)
+    values, vectors = np.linalg.eigh(C)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    softness = 10 * np.trace(C) / d
+    rest = values[k:].mean() if k < d else 0.0
+    q = 1 / (np.append(values[:k], np.full(d - k, rest)) + softness)
+    q /= sum(values[i] * q[i] for i in range(d))
+    return vectors @ np.diag(np.sqrt(q)) @ vectors.T, vectors @ np.diag(q) @ vectors.T
+
+
+def running_mean(values: list[float], rate: float) -> float:
+    """The plain mean of the first 1 / rate values; of more, each new one has the weight `rate`."""
+    mean = 0.0
+    for n, value in enumerate(values, 1):
+        weight = max(rate, 1 / n)
+        mean = (1 - weight) * mean + weight * value
+    return mean
+
+
+def rose(losses: list[float]) -> bool:
+    """Is the loss of late clearly above what it was?"""
+    if len(losses) <= 50:
+        return False
+    squares = [0.0] + [(losses[n] - running_mean(losses[:n], 0.01)) ** 2 for n in range(1, len(losses))]
+    clear = 5 * math.sqrt(0.05 * running_mean(squares, 0.01))
+    return running_mean(losses, 0.1) - running_mean(losses, 0.01) > clear
+
+
+def mean_loss(W: np.ndarray, A: Any, B: Any, similar: Any, weights: Any, p: float) -> float:
+    """The mean loss of pairs in a stream with this share of similar ones, which weigh more where they are rare."""
+    rare = math.sqrt((1 - p) / p)
+    total = weight = 0.0
+    for a, b, s, w in zip(A, B, similar, weights, strict=True):
+        c = np.tanh(a @ W) @ np.tanh(b @ W) / W.shape[1]
+        total += w * (rare * softplus(8 * (0.5 - c)) if s else softplus(8 * (c - 0.1))) / 8
+        weight += w * (rare if s else 1.0)
+    return total / weight
+
+
+def softplus(z: float) -> float:
+    return math.log1p(math.exp(z))

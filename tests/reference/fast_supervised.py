@@ -7,11 +7,6 @@ import itertools
 import numpy as np
 
 
-def loss(distance: int, similar: bool, n_bits: int) -> float:
-    """L of one pair after `n_bits` bits."""
-    return float(distance**2 if similar else max(0.0, n_bits / 2 - distance) ** 2)
-
-
 def best_block(A: np.ndarray, z: np.ndarray, block: np.ndarray) -> float:
     """The least Σ_{i<j} a_ij z_i z_j that any bits of the block's points reach, all others held."""
     least = np.inf

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, refresh
-from onlinehash.errors import InvalidInput
 from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
 from onlinehash.live.sqlite import Store, segments
@@ -60,16 +59,6 @@ def test_a_sound_index(folder: Path) -> None:
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert {name: sum for name, sum in digests().items() if "-" not in name} == before
-
-
-def test_what_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="there is no live index at"):
-        check(tmp_path)
-
-
-def test_an_index_that_lost_its_database(folder: Path) -> None:
-    (folder / "items.db").unlink()
-    assert check(folder).problems == [f"items.db is missing in {folder}; restore it from a copy."]
 
 
 # ------------------------------------------------------------------ damage that SQLite cannot see
@@ -127,22 +116,6 @@ def test_damage_is_named(folder: Path, name: str) -> None:
         assert problem.endswith(".")
         assert "\n" not in problem
     assert len(set(report.problems)) == len(report.problems)
-
-
-def test_all_problems_are_collected(folder: Path) -> None:
-    """A row in a block, one in another, a payload, an encoder and a setting."""
-    settings(serial=-1)(folder)
-    within_store(lambda store: store.put_encoder(1, {"n_pairs": 0}, b"x"))(folder)
-    item(100, "[1]")(folder)
-    data = (folder / "items.db").read_bytes()
-    for number in (20, 170):
-        row = vectors(230, 0)[number].tobytes()
-        assert data.count(row) == 1
-        data = data.replace(row, row[:-1] + bytes([row[-1] ^ 1]))
-    (folder / "items.db").write_bytes(data)
-    problems = check(folder).problems
-    for message in ("expected those of an index", "encoder 1 in", "item 100", "row 20 ", "row 170 "):
-        assert any(message in problem for problem in problems), (message, problems)
 
 
 def test_a_copy_without_its_log_file(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from onlinehash import (
     LiveIndex,
     OnlineHashing,
     refresh,
-    save,
 )
 from onlinehash.cli.export import export as export_command
 from onlinehash.errors import Diverged, FormatError, InvalidInput
@@ -86,19 +85,6 @@ def test_what_overflows_is_not_committed(spoiled: Any, tmp_path: Path) -> None:
         assert as_bytes(index.learner.get_state()) == before
 
 
-def test_what_overflowed_is_neither_saved_nor_encoded_with(spoiled: Any, tmp_path: Path) -> None:
-    learner = OnlineHashing(8, random_state=0).partial_fit_pairs(X[:20], X[20:40], SIMILAR)
-    save(learner, tmp_path / "model.oh")
-    kept = (tmp_path / "model.oh").read_bytes()
-    spoiled()
-    learner.partial_fit_pairs(X[:20], X[20:40], SIMILAR)
-    with pytest.raises(Diverged):
-        save(learner, tmp_path / "model.oh")
-    assert (tmp_path / "model.oh").read_bytes() == kept
-    with pytest.raises(Diverged, match="hash functions of OnlineHashing are not finite"):
-        learner.encode(X)
-
-
 def test_an_encoder_that_could_not_be_read_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LiveIndex(OnlineHashing(8, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
         index.add(range(60), X)
@@ -150,28 +136,6 @@ def test_a_damaged_learner_leaves_a_way_to_the_items(damaged: Path, tmp_path: Pa
     assert json.loads(capsys.readouterr().out) == {"output": str(tmp_path / "items.jsonl"), "items": 2, "damaged": []}
     lines = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
     assert lines[0] == {"id": "a", "vector": X[0].tolist(), "payload": {"n": 1}}
-
-
-def test_a_damaged_encoder_leaves_a_way_to_the_items(tmp_path: Path) -> None:
-    """Whether its sum is right or not: no encoder is read."""
-    path = tmp_path / "items"
-    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
-        index.add(["a", "b"], X[:2], [{"n": 1}, None])
-    for with_sum in (True, False):
-        connection = sqlite3.connect(path / "items.db", isolation_level=None)
-        connection.text_factory = bytes
-        if with_sum:
-            state = State.read(connection, path)
-            ledger = Ledger(connection, state.totals)
-            ledger.put("encoders", 1, json.dumps({"n_pairs": 0}).encode(), format.to_bytes("encoder", {}))
-            state.write(connection)
-        else:
-            connection.execute("UPDATE encoders SET value = zeroblob(length(value))")
-        connection.close()
-        with pytest.raises(FormatError):
-            LiveIndex.open(path)
-        assert [(item.id, item.payload) for item in export(path)] == [("a", {"n": 1}), ("b", None)]
-        assert export_command(str(path), str(tmp_path / "items.jsonl"), True) == 0
 
 
 def test_a_damaged_vector_is_left_out_and_named(damaged: Path, tmp_path: Path, capsys: Any) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from onlinehash import LSH, Codes, LiveIndex, OnlineHashing, refresh
+from onlinehash import Codes, LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.live import queries
 from onlinehash.live.sqlite import Store
@@ -52,28 +52,6 @@ def test_few_items_are_all_compared(index):
     assert index.find(clustered(1)[0]).ids[0] == 0
     assert index.find(rows(1)[0], 1000).ids.shape == (400,)
     assert index.find(rows(1)[0], 0).ids.shape == (0,)
-
-
-def test_candidates_are_looked_at_until_more_bring_nothing_new(monkeypatch):
-    monkeypatch.setattr(queries, "FIRST", 20)
-    items = clustered(3000)
-    index = LiveIndex(LSH(64, random_state=0))
-    index.add(None, items)
-    looked = []
-    compare = index._table.products
-    monkeypatch.setattr(index._table, "products", lambda p, d, g: looked.append(len(p)) or compare(p, d, g))
-    U = items / np.linalg.norm(items, axis=1, keepdims=True)
-    hit = 0
-    for query in clustered(3000)[:40]:
-        looked.clear()
-        index.find(query, 2)
-        assert looked[0] == 20
-        assert looked[1:] == [20 * 2**i for i in range(len(looked) - 1)]  # as many again, and again
-        ranking = index.learner.pair_metric_.ranking(query, 2)
-        ranking.add(items[index.search(query, sum(looked)).ids])
-        best = set(np.argsort(-(U @ query))[:2].tolist())
-        hit += len(best & set(index.search(query, sum(looked)).ids[ranking.nearest(2)].tolist()))
-    assert hit >= 64  # of 80
 
 
 def test_a_mark_counts_in_the_next_call_and_codes_stay(index):
@@ -129,23 +107,6 @@ def test_what_was_marked_shows_however_vectors_are_rounded(kind, precision, tmp_
             assert first[1] not in index.find(query).ids
 
 
-def test_candidates_are_those_of_the_query_that_marks_have_moved(monkeypatch):
-    """Marks lead to items that are near what was marked, and not near the query."""
-    monkeypatch.setattr(queries, "FIRST", 20)
-    monkeypatch.setattr(queries, "MOST", 80)
-    monkeypatch.setattr(queries, "TIMES", 1)
-    items = clustered(3000)
-    index = LiveIndex(LSH(64, random_state=0))
-    index.add(None, items)
-    query, marked = items[0], np.arange(1, 121, 12)
-    index.learn_pairs(np.tile(query, (10, 1)), items[marked], [True] * 10)
-    found = index.find(query, 30).ids
-    assert np.isin(marked, found).all()
-    U = items / np.linalg.norm(items, axis=1, keepdims=True)
-    by_rocchio = np.argsort(-(U @ (U[0] + U[marked].mean(axis=0))))[:30]
-    assert (found % 12 == 1).sum() >= (by_rocchio % 12 == 1).sum() > 20
-
-
 def test_fewer_results_are_the_first_of_ten(tmp_path):
     items, asked = clustered(4000), clustered(4010)[4000:]
     with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision="int8") as index:
@@ -186,22 +147,6 @@ def test_what_it_learned_is_there_after_a_restart(tmp_path):
         index.backup(tmp_path / "copy")
     with LiveIndex.open(tmp_path / "copy", precision="float32") as copy:
         assert copy.find(query, 50).ids.tolist() == before.ids.tolist()
-
-
-def test_vectors_in_one_byte_find_what_floats_find(tmp_path, monkeypatch):
-    """Also where rounding changes the order of many, as neighbours are nearer to each other than one step."""
-    items = rows(1, 3) + np.float32(0.4) * rows(600, 4)
-    items[::50] = 3 * rows(12, 6)  # which makes the steps large
-    found = {}
-    for precision in ("float32", "int8", "float16"):
-        with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / precision, precision=precision) as index:
-            index.add(None, items)
-            index.learn_pairs(items[:5], items[5:10], [True, False] * 2 + [True])
-            found[precision] = index.find(items[:20], 5).ids.tolist()
-            if precision == "int8":
-                monkeypatch.setattr(index._table, "exact", index._table.compared)
-                rounded = index.find(items[:20], 5).ids.tolist()
-    assert found["int8"] == found["float16"] == found["float32"] != rounded
 
 
 @pytest.mark.parametrize("precision", ["int8", "float32"])
@@ -336,18 +281,6 @@ def test_it_does_not_wait_for_a_change_to_be_on_the_disk(change, tmp_path, monke
             may_go_on.set()
         changed.result(timeout=60)
         assert len(index.find(query, 5).ids) == 5
-
-
-def test_a_reader_needs_only_the_items_it_compares(tmp_path, monkeypatch):
-    monkeypatch.setattr(queries, "FIRST", 50)
-    with LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
-        index.add(None, clustered(3000))
-        index.refresh()
-        query = clustered(1)[0]
-        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
-            farthest = index.search(query, 3000).ids[-1]
-            index.update([farthest], rows(1, 4))
-            assert reader.find(query, 2).ids[0] == 0
 
 
 def test_what_is_refused(index):

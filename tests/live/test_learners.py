@@ -63,19 +63,6 @@ def test_codes_follow_and_a_disk_remembers(name: str, tmp_path: Path) -> None:
         assert again.codes == again.encoder.encode(X)
 
 
-def test_labels_of_any_kind_are_logged(tmp_path: Path) -> None:
-    words = np.array(["ape", "bee", "cat", "dog"])[NEW_Y]
-    matrix = np.eye(4)[NEW_Y]
-    for number, labels in enumerate((words, matrix, NEW_Y.astype(float), words.tolist())):
-        path = tmp_path / str(number)
-        plain = make("HadamardHashing").keep_metric().observe(X).partial_fit(NEW, labels)
-        with LiveIndex(make("HadamardHashing"), path=path) as index:
-            index.add(range(60), X)
-            index.learn_labelled(NEW, labels)
-        with LiveIndex.open(path) as again:
-            assert state_bytes(again.learner) == state_bytes(plain)
-
-
 def test_what_a_learner_cannot_take_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     with LiveIndex(make("HadamardHashing"), path=tmp_path / "items") as index:
         index.add(range(60), X)

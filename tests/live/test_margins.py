@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
-from onlinehash import Codes, Encoder, RbfAnchors
+from onlinehash import Codes, Encoder
 from onlinehash.live.margins import Margins
 from tests.support import feed, make, pairs
 
@@ -69,16 +68,6 @@ def with_functions(encoder: Encoder, W: np.ndarray, b: np.ndarray) -> Encoder:
     return Encoder(W, b, encoder.feature_map, *shape)
 
 
-@pytest.mark.parametrize(("name", "features"), [("OnlineHashing", None), ("MultiModelOnlineHashing", RbfAnchors(7))])
-def test_learners_are_followed_from_the_burn_in_on(name: str, features: Any) -> None:
-    learner = feed(make(name, n_bits=13, features=features, burn_in=80, C=0.01), [pairs(n=20)])
-    follower = Follower(learner.snapshot(), pairs(n=301, seed=2).A, learner.mean_)
-    for seed in range(60):
-        feed(learner, [pairs(n=1, seed=seed)])
-        follower.follow(learner.snapshot(), learner.mean_)
-    assert follower.skipped > 0
-
-
 def test_hundreds_of_small_steps() -> None:
     """Without a wrong bit, on rows among which many come near a boundary, and with most bits skipped."""
     rng = np.random.default_rng(0)
@@ -112,19 +101,3 @@ def test_items_come_change_and_go() -> None:
             follower.follow(drift(follower.encoder, rng, 10.0, rng.choice(8, size=4, replace=False)))
     assert follower.skipped > follower.computed / 2
     assert follower.margins.nbytes >= len(follower.margins.marked) * len(follower.rows)
-
-
-def test_items_added_during_a_recoding() -> None:
-    follower = Follower(feed(make("OnlineHashing"), [pairs()]).snapshot(), pairs(n=100, seed=2).A)
-    new = drift(follower.encoder, np.random.default_rng(0), 1e-3, [1, 4])
-    added = pairs(n=300, seed=3).A
-
-    def blocks() -> Iterator[tuple[int, np.ndarray]]:
-        yield 0, follower.rows[:64]
-        follower.margins.append(follower.margins.encode(follower.encoder, added)[1])
-        yield 64, follower.rows[64:]
-
-    found = follower.margins.recode(new, follower.encoder, follower.planes, 100, blocks())
-    assert found is not None
-    assert np.array_equal(found[0], new.encode(follower.rows).planes)
-    assert (len(found[1]), len(follower.margins)) == (100, 400)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from onlinehash.errors import InvalidInput
 from onlinehash.live import filters
-from onlinehash.live import payloads as module
 from onlinehash.live.payloads import MAX_BYTES, Payloads
 
 # Few values, so that filters meet them; with all that is nearly equal: True, 1, 1.0, "1", and integers beyond float64.
@@ -131,12 +130,6 @@ def test_values_that_are_nearly_equal():
     for where, admitted in CASES:
         found = [NEARLY[position] for position in np.flatnonzero(payloads.mask(where))]
         assert list(map(repr, found)) == list(map(repr, admitted)), where
-
-
-def test_a_key_with_a_dot_comes_before_a_path():
-    payloads = filled([{"a.b": 1, "a": {"b": 2}}, {"a": {"b": 2}}, {"a": 2}])
-    assert payloads.mask({"a.b": 1}).tolist() == [True, False, False]
-    assert payloads.mask({"a.b": 2}).tolist() == [False, True, False]
 
 
 @given(st.data())
@@ -266,14 +259,6 @@ def test_readers_see_each_change_whole_or_not_at_all():
     assert not wrong
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
-    texts = Payloads.checked([{"a": np.int64(3), "b": [np.float32(0.5), np.bool_(True)]}, {"a": np.uint8(4)}], 2)
-    assert texts == ['{"a":3,"b":[0.5,true]}', '{"a":4}']
-    payloads = Payloads(texts)
-    for where in ({"a": np.int64(3)}, {"a": {"<": np.float64(3.5)}}, {"a": [np.int8(3), 9]}, {"b": np.float32(0.5)}):
-        assert payloads.mask(where).tolist() == [True, False]
-
-
 # ------------------------------------------------------------------ what a filter may cost
 
 
@@ -287,38 +272,6 @@ def test_a_filter_beyond_the_limits_is_refused():
     ):
         with pytest.raises(InvalidInput, match=message):
             payloads.mask(where)
-
-
-def test_changes_do_not_wait_while_columns_are_made(monkeypatch):
-    begun, go = threading.Event(), threading.Event()
-    original = module._parsed
-
-    def slow(texts):
-        if len(texts) == 3:  # not those of the change
-            begun.set()
-            assert go.wait(60)
-        return original(texts)
-
-    monkeypatch.setattr(module, "_parsed", slow)
-    payloads, masks = filled([{"a": 1}, {"a": 2}, None]), []
-    asking = threading.Thread(target=lambda: masks.append(payloads.mask({"a": 1})))
-    asking.start()
-    assert begun.wait(60)
-    changing = threading.Thread(
-        target=lambda: (
-            payloads.append(['{"a":1}']),
-            payloads.put(np.array([0]), [None]),
-            payloads.keep(np.arange(1, 4)),
-        )
-    )
-    changing.start()
-    changing.join(10)
-    waited = changing.is_alive()
-    go.set()
-    asking.join()
-    changing.join()
-    assert not waited
-    assert masks[0].tolist() == [False, False, True]
 
 
 @given(st.lists(PAYLOADS, min_size=1, max_size=5), st.lists(PAYLOADS, max_size=3), FILTERS, st.integers(0, 3))

@@ -1,6 +1,4 @@
 import json
-from collections import Counter
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +8,6 @@ from onlinehash import LiveIndex, OnlineHashing, evaluate
 from onlinehash.errors import FormatError
 from onlinehash.live import policies as refresh
 from onlinehash.live.reservoir import Reservoir
-from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
 from tests.support import refused
 
 POLICIES = [
@@ -112,15 +109,6 @@ def test_always_and_by_hand(points):
     assert index.encoder.version < index.learner.version_
 
 
-def test_every_counts_pairs_since_the_last_refresh(points):
-    A, B, similar = clusters(100)
-    index = StandIn(refresh.every(20), points)
-    for n in range(100):
-        index.learn(A[n : n + 1], B[n : n + 1], similar[n : n + 1])
-        assert index.pairs_behind < 20 or index.encoder.version == index.learner.version_
-    assert 4 <= len(index.refreshed_at) <= 5  # a pair that changes nothing is not asked about
-
-
 def test_a_policy_of_ones_own(points):
     class WhenManyBitsMoved:
         def due(self, index):
@@ -152,21 +140,6 @@ def test_when_changed_looks_rarely_and_is_near_the_share(points):
     assert index.looks < 1500 / 5
 
 
-def test_when_changed_follows_a_mean_that_moves_without_pairs():
-    index = StandIn(refresh.when_changed(0.05, price=1), np.random.default_rng(0).normal(size=(10, 8)))
-    for step in range(300):
-        index.learner.observe(np.random.default_rng(step).normal(loc=3, size=(1, 8)))
-        index.ask()
-        assert index.share_changed() < 0.15
-    assert 3 < len(index.refreshed_at) < 60
-    assert index.pairs_behind == 0
-    looks = index.looks
-    index.learner.observe(np.random.default_rng(0).normal(loc=9, size=(1000, 8)))  # a batch is seen at once
-    index.ask()
-    assert index.looks == looks + 1
-    assert index.share_changed() == 0
-
-
 def test_when_changed_follows_at_once_where_that_is_cheap(points):
     index = StandIn(refresh.when_changed(0.05), points)
     index.bits_at_once = 32 * len(points)
@@ -182,43 +155,7 @@ def test_when_changed_follows_at_once_where_that_is_cheap(points):
     assert index.looks <= looks + 1
 
 
-def test_a_large_index_follows_when_pairs_have_paid_for_it(points):
-    size, spent = 10, []
-
-    class Noting(StandIn):
-        def refresh(self):
-            spent.append(len(self.learner.snapshot().changed_bits(self.encoder)))
-            super().refresh()
-
-    index = Noting(refresh.when_changed(1.0), points)
-    index.bits_at_once = 32 * len(points) // size
-    index.learn(*clusters(2000))
-    most = 32 / size  # columns that are cheap at once
-    pairs = np.diff([0, *index.refreshed_at])
-    assert (np.array(spent) <= most * (1 + pairs / 16)).all()
-    assert len(spent) >= 2000 / (16 * size + 16) / 2
-    assert index.looks <= 2 * 2000
-
-
 # ------------------------------------------------------------------ by_mutual_information
-
-
-@pytest.mark.parametrize(("n_bits", "n_models", "fusion"), [(6, 1, "min"), (4, 3, "sum")])
-def test_mutual_information_is_that_of_the_joint_distribution(n_bits, n_models, fusion):
-    rng = np.random.default_rng(n_models)
-    A, B = random_codes(rng, 60, n_bits * n_models), random_codes(rng, 60, n_bits * n_models)
-    similar = rng.random(60) < 0.4
-    B[similar, : n_bits // 2] = A[similar, : n_bits // 2]
-    distances = distances_by_hand(A, B, n_models, fusion).diagonal().tolist()
-    joint = Counter(zip(distances, similar.tolist(), strict=True))
-    slow = 0.0
-    for d, s in product(set(distances), (True, False)):
-        if joint[d, s]:
-            p, p_d, p_s = joint[d, s] / 60, distances.count(d) / 60, np.mean(similar == s)
-            slow += p * np.log2(p / (p_d * p_s))
-    told = evaluate.mutual_information(identity(n_bits, n_models, fusion), A, B, similar)
-    assert told == pytest.approx(slow, abs=1e-12)
-    assert slow > 0.01
 
 
 def test_by_mutual_information_refreshes_when_pairs_become_clearer(points):
@@ -299,16 +236,6 @@ def test_parameters_outside_their_rules_are_refused():
 
 
 # ------------------------------------------------------------------ the reservoir
-
-
-def test_a_reservoir_does_not_depend_on_how_the_stream_is_cut():
-    rows = np.random.default_rng(0).normal(size=(300, 3))
-    whole, cut = Reservoir(16, 7), Reservoir(16, 7)
-    whole.append(rows)
-    for part in np.split(rows, [1, 5, 16, 17, 100, 100, 250]):
-        cut.append(part)
-    np.testing.assert_array_equal(whole.arrays()[0], cut.arrays()[0])
-    assert len(np.unique(whole.arrays()[0], axis=0)) == len(whole) == 16
 
 
 def test_pairs_that_come_during_a_cancelled_refresh_count_afterwards():

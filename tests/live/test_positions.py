@@ -10,8 +10,6 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, OnlineHashError, UnknownId
 from onlinehash.live.check import check
-from onlinehash.live.sqlite import changes
-from tests.support import state_bytes
 
 WIDTH = 5
 
@@ -76,19 +74,6 @@ def test_a_refused_change_leaves_it_as_it_was(index):
     assert index.positions == {"a": 1}
 
 
-def test_a_change_that_fails_halfway_leaves_it_as_it_was(index, monkeypatch):
-    index.add([1, 2], rows(2))
-
-    def fail(*arguments):
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(index.learner), "observe", fail)
-        with pytest.raises(MemoryError), index.reached("a", 1):
-            index.add([3], rows(1))
-    assert (index.positions, 3 in index) == ({}, False)
-
-
 def test_one_change_each(index):
     with index.reached("a", 1):
         index.add([1], rows(1))
@@ -123,24 +108,3 @@ def test_they_stay_when_the_index_is_opened_again_and_copied(tmp_path, index):
                 if read_only:
                     with refused("read-only"):
                         again.put_position("a", 1)
-
-
-def test_a_reader_sees_them_when_it_reads_again_and_reads_no_codes_for_them(tmp_path, monkeypatch):
-    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as writer:
-        writer.add(None, rows(40))
-        writer.learn_pairs(rows(40, 1), rows(40, 2), np.arange(40) % 2 == 0)
-        writer.refresh()
-        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
-            with writer.reached("a", 5):
-                writer.learn_pairs(rows(40, 3), rows(40, 4), np.arange(40) % 2 == 0)
-            assert reader.positions == {}
-            with monkeypatch.context() as patched:
-                patched.setattr(changes, "read_codes", None)  # only a refresh makes new ones
-                assert reader.reload()
-            assert reader.positions == {"a": 5}
-            assert state_bytes(reader.learner) == state_bytes(writer.learner)
-            writer.refresh()
-            writer.put_position("a", 6)
-            assert reader.reload()
-            assert (reader.positions, reader.serial) == ({"a": 6}, writer.serial)
-            assert reader.codes == writer.codes

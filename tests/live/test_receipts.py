@@ -10,7 +10,6 @@ import pytest
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError, UnknownId
 from onlinehash.live.check import check
-from onlinehash.live.receipts import bytes_of
 from onlinehash.live.sqlite import receipts as table
 
 WIDTH = 5
@@ -116,13 +115,6 @@ def test_a_refused_change_leaves_none(index):
     assert index.receipt("k").outcome.tolist() == [3]
 
 
-def test_once_without_a_change_leaves_none(index):
-    with index.once("k", "d"):
-        pass
-    index.add(None, rows(3))
-    assert index.receipt("k") is None
-
-
 def test_a_refresh_that_the_policy_asks_for_takes_no_receipt(index):
     index.add(None, rows(50))
     with index.once("k", "d"):
@@ -182,20 +174,6 @@ def test_the_oldest_go_first(index, monkeypatch):
     with index.once("1", "other"):  # so long ago that it is a new one
         index.remove([1])
     assert index.receipt("1") == ("other", None)
-
-
-def test_they_take_a_limited_room(index, monkeypatch):
-    with index.once("first", "d"):
-        index.add(None, rows(1))
-    one = table.size(b"first", b"d", bytes_of(np.arange(1)))
-    monkeypatch.setattr(table, "MOST_BYTES", 3 * one)
-    for i in range(3):
-        with index.once(str(i), "d"):
-            index.add(None, rows(1))
-    assert [index.receipt(key) is not None for key in ("first", "0", "1", "2")] == [False, True, True, True]
-    with index.once("long", "d"):  # alone it is longer than all may be
-        index.add(None, rows(3000))
-    assert [index.receipt(key) is not None for key in ("1", "2", "long")] == [False, False, True]
 
 
 def test_they_stay_when_the_index_is_opened_again_copied_and_read(tmp_path, index, monkeypatch):

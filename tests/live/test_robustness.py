@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.errors import InvalidInput, OnlineHashError, StorageError
+from onlinehash.errors import InvalidInput, StorageError
 from onlinehash.index.items import Items
-from onlinehash.live import refresher
 from onlinehash.live.storage import Storage
 from onlinehash.live.table import ItemTable
 from tests.support import refused
@@ -164,35 +160,6 @@ def test_a_policy_that_is_given_is_kept_and_a_kind_too(tmp_path):
         assert is_sound(reader)
 
 
-def test_a_refresh_that_changes_nothing_is_no_version(path):
-    with made(path) as index:
-        index.learn_pair(X[0], X[1], False)
-        index.refresh()
-        serials = [version.serial for version in index.versions]
-        for _ in range(6):
-            index.refresh()
-        assert [version.serial for version in index.versions] == serials
-
-
-def test_a_filter_may_ask_the_index(path):
-    with made(path) as index:
-        stop = threading.Event()
-
-        def write():
-            id = 1000
-            while not stop.is_set():
-                index.add([id], X[:1], [{"row": 1}])
-                id += 1
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        for _ in range(20):
-            index.search(X[0], 3, where={"row": lambda row: index.behind.pairs == 0 and 3 in index})
-        stop.set()
-        thread.join(10)
-        assert not thread.is_alive()
-
-
 def test_a_feature_map_that_waits_can_be_started(tmp_path):
     learner = OnlineHashing(8, features=RbfAnchors(50), random_state=0)
     with LiveIndex(learner, path=tmp_path / "items") as index:
@@ -204,25 +171,6 @@ def test_a_feature_map_that_waits_can_be_started(tmp_path):
         functions = index.newest
     with LiveIndex.open(tmp_path / "items") as index:
         assert len(index.newest.changed_bits(functions)) == 0
-
-
-def test_an_index_is_not_copied_by_accident(path):
-    with made(path) as index:
-        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
-            assert "backup" in str(refused(lambda attempt=attempt: attempt(index)))
-
-
-def test_a_learner_that_was_fitted_elsewhere_is_followed():
-    index = made(None)
-    labels = np.arange(100) % 3
-    index.learner.fit(X[:100], labels)
-    version = index.learner.version_
-    index.refresh()
-    index.learner.fit(X[100:], labels)
-    index.learner.version_ = version  # as it may happen to be
-    index.search(X[0], 1)
-    assert index.behind.bits == 0
-    assert is_sound(index)
 
 
 # ------------------------------------------------------------------ the disk
@@ -243,37 +191,6 @@ def test_a_fork_does_not_write(tmp_path):
         assert 1 in index
     with LiveIndex.open(tmp_path / "items") as index:
         assert is_sound(index)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_that_goes_on_does_not_keep_the_lock(tmp_path):
-    index = made(tmp_path / "items")
-    child = os.fork()
-    if child == 0:
-        signal.pause()
-        os._exit(0)
-    try:
-        index.close()
-        with LiveIndex.open(tmp_path / "items") as index:
-            assert is_sound(index)
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def test_a_path_stays_what_it_was_where_the_process_goes_elsewhere(tmp_path, monkeypatch):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        monkeypatch.chdir(tmp_path / name)
-        made("items", n=20 if name == "a" else 30).close()
-    monkeypatch.chdir(tmp_path / "a")
-    with LiveIndex.open("items") as index:
-        monkeypatch.chdir(tmp_path / "b")
-        for id in range(100, 106):
-            index.add([id], X[id : id + 1], [{"row": 1}])
-        index.backup(tmp_path / "copy")
-    with LiveIndex.open(tmp_path / "copy") as copied, LiveIndex.open("items") as other:
-        assert (len(copied), len(other)) == (26, 30)
 
 
 def test_numbers_of_removed_items_are_not_given_again(tmp_path):
@@ -309,26 +226,6 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "items", 5):
         assert isinstance(refused(lambda path=path: LiveIndex(OnlineHashing(8), path=path)), InvalidInput)
-
-
-def no_thread(*_):
-    raise RuntimeError("can't start new thread")
-
-
-def test_a_refresh_for_which_no_thread_can_be_started_fails_and_the_next_one_works(monkeypatch):
-    index = made(None)
-    index.learn_pairs(X[:10], X[10:20], np.arange(10) % 2 == 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(refresher, "START_SECONDS", 0.05)
-        patch.setattr("_thread.start_new_thread", no_thread)
-        with pytest.raises(OnlineHashError, match="no thread could be started"):
-            index.refresh(wait=False)
-        assert index._table._rehash is None  # or positions could never be counted anew
-        index.cancel()
-    assert index.refresh(wait=False).wait()
-    assert index.behind == (0, 0)
-    assert is_sound(index)
-    index.close()
 
 
 def test_a_lock_that_was_deleted_by_hand_still_holds(tmp_path):

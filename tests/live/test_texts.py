@@ -68,16 +68,6 @@ def test_what_a_text_teaches_counts_at_once_and_is_what_pairs_teach() -> None:
             index.learn_text("stationery", [99], True)
 
 
-def test_a_text_of_the_payload_stays() -> None:
-    with live() as index:
-        index.add_texts(["Title. Body"], payloads=[{"title": "Title", "text": "Body"}])
-        assert index.get(0).payload == {"title": "Title", "text": "Body"}
-        for payloads in ([{}, {}], [3], [["text"]]):
-            with pytest.raises(InvalidInput, match="payload"):
-                index.add_texts(["one"], payloads=payloads)
-        assert len(index) == 1
-
-
 @pytest.mark.parametrize("make", [live, in_a_store])
 def test_without_an_embedder_texts_are_refused(make: Any) -> None:
     with make(embed=None) as index:
@@ -125,17 +115,6 @@ def test_other_embedders_must_be_given_again_and_be_the_same(tmp_path: Path) -> 
             LiveIndex.open(tmp_path / "items", embed=other)
     with LiveIndex.open(tmp_path / "items", embed=Embedding(Letters(), "another name")) as index:
         assert index.find_text("open a file", 1).ids.tolist() == [0]
-
-
-def test_a_reader_follows_a_writer_that_gets_an_embedder(tmp_path: Path) -> None:
-    with live(path=tmp_path / "items", embed=None) as index:
-        index.add(None, Lexical(64).encode(TEXTS))
-    with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
-        assert reader.embedder is None
-        with LiveIndex.open(tmp_path / "items", embed="lexical:64") as index:
-            index.add_texts(["one more"])
-        reader.reload()
-        assert reader.find_text("one more", 1).ids.tolist() == [5]
 
 
 def test_processes_that_share_a_database_share_the_embedder() -> None:

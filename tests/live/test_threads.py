@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -253,39 +251,6 @@ def test_changes_come_between_the_parts_of_a_refresh(tmp_path, monkeypatch):
         assert follows_the_law(again)
 
 
-def test_what_a_refresh_left_that_was_cancelled_is_taken_away(tmp_path, monkeypatch):
-    parts = storage.Storage.parts_ahead
-    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
-        Writer(index).add(300)
-        index.refresh()
-        n_records = records_of_codes(tmp_path / "items")
-        index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-        before = index.codes
-
-        def cancelled(self: storage.Storage, codes: np.ndarray) -> Any:
-            for number, write in enumerate(parts(self, codes)):
-                yield write
-                if number == 3:
-                    index._refresher.job.cancel()
-
-        with monkeypatch.context() as patched:
-            patched.setattr(storage.Storage, "parts_ahead", cancelled)
-            with index._lock:
-                job = index.refresh(wait=False)
-            assert not job.wait()
-        assert index.codes == before
-        assert records_of_codes(tmp_path / "items") > n_records
-        assert check(tmp_path / "items").ok
-        index.refresh()
-        assert follows_the_law(index)
-        assert records_of_codes(tmp_path / "items") == n_records
-
-
-def records_of_codes(path) -> int:
-    with closing(sqlite3.connect(path / "items.db")) as connection:
-        return connection.execute("SELECT count(*) FROM codes").fetchone()[0]
-
-
 def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:
     """Refreshes stop after their first block: one event says that they are there, the other lets them go on."""
     there, go_on, blocks = threading.Event(), threading.Event(), vectors.MemoryVectors.blocks
@@ -299,28 +264,6 @@ def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:
 
     monkeypatch.setattr(vectors.MemoryVectors, "blocks", slowly)
     return there, go_on
-
-
-def test_everything_goes_on_in_the_middle_of_a_refresh(monkeypatch):
-    index = LiveIndex(learner(), refresh.by_hand())
-    index.add(None, rows(300))
-    index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    old, newest = index.encoder, index.newest
-    there, go_on = held_up(monkeypatch)
-    job = index.refresh(wait=False)
-    assert there.wait(10)
-    index.add([1000, 1001], rows(2, 5))
-    index.update([0, 299], rows(2, 6))
-    index.remove([1, 1000])
-    assert index.search(rows(1)[0], 3).ids.shape == (3,)
-    assert index.encoder is old
-    assert follows_the_law(index)
-    assert job.wait(0.01) is False
-    assert not job.done
-    go_on.set()
-    assert job.wait(10)
-    assert index.encoder is newest
-    assert follows_the_law(index)
 
 
 def test_a_cancelled_refresh_leaves_everything_as_it_was(monkeypatch):
@@ -345,35 +288,6 @@ def test_a_cancelled_refresh_leaves_everything_as_it_was(monkeypatch):
     index.refresh()
     assert follows_the_law(index)
     assert index.behind == (0, 0)
-
-
-def test_a_refresh_ends_the_one_before(monkeypatch):
-    index = LiveIndex(learner(), refresh.by_hand())
-    index.add(None, rows(300))
-    there, go_on = held_up(monkeypatch)
-    index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    first = index.refresh(wait=False)
-    assert there.wait(10)
-    threading.Timer(0.05, go_on.set).start()
-    index.refresh()
-    assert (first.done, first.wait(), index.refreshes) == (True, False, 1)
-    assert follows_the_law(index)
-
-
-def test_positions_stay_until_a_refresh_is_over(tmp_path):
-    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
-        index.add(None, rows(300))
-        index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-        with index._lock:  # so that it cannot end before the changes
-            job = index.refresh(wait=False)
-            index.remove(list(range(0, 300, 2)))  # which would be reason enough to count them anew
-            index.add(None, rows(50, 3))
-            index.update([299], rows(1, 4))
-        assert job.wait()
-        assert follows_the_law(index)
-        index.remove([1])
-        assert index.view.items.n_positions == len(index) == 199
-        assert follows_the_law(index)
 
 
 def test_closing_ends_a_refresh(tmp_path):
@@ -422,18 +336,6 @@ def test_several_threads_may_change_an_index():
 
 
 # ---------------------------------------------------------------------------------------------- what is held, and owned
-
-
-def test_an_index_in_memory_notices_at_the_next_call_what_its_learner_learned_elsewhere():
-    oh = learner()
-    index = LiveIndex(oh, refresh.always())
-    index.add(None, rows(100))
-    old = index.encoder
-    oh.partial_fit_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    assert index.encoder is old
-    index.search(rows(1)[0], 3)
-    assert index.encoder is oh.snapshot()
-    assert follows_the_law(index)
 
 
 def test_a_durable_index_lets_nobody_else_teach_its_learner(tmp_path):

@@ -48,11 +48,16 @@ class CutConnection:
                 pair.is_swallowed = True
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # which wakes whoever accepts
         self._listening.close()
+        self._accepting.join(5)
+        self.is_down = True
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # which closing ends it with

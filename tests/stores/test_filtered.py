@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,7 +12,6 @@ import pytest
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, PostgresIndex, refresh
 from onlinehash.index.flat import FlatIndex
-from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
 from onlinehash.stores import filtered
 from onlinehash.stores import index as stores
@@ -139,26 +135,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "LEAST_DEAD", 20)
 
 
-@pytest.fixture
-def reads() -> Counter[str]:
-    """How often the reader has read what."""
-    return Counter()
-
-
-@pytest.fixture
-def pair(reads: Counter[str]) -> Iterator[tuple[StoreIndex, StoreIndex]]:
-    """An index that reads the tables, and one that follows them; both without waiting."""
-    of = Tables.create(learner("one"), refresh.by_hand())
-    with opened(of) as writer, opened(of, follow=True) as reader:
-        backend: Any = reader._reader.backend
-
-        def count(name: str) -> None:
-            reads[name] += 1
-
-        backend.before_read = count
-        yield writer, reader
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("kind", "seed"), [("one", 0), ("min", 1)])
 def test_it_finds_what_brute_force_finds(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,76 +152,3 @@ def test_it_finds_what_brute_force_finds_in_postgres(stock_home: Home) -> None:
         closing(PostgresIndex.open(home.address, policy, schema=home.schema, follow=True)) as reader,
     ):
         check_program(writer, reader, seed=3, n_steps=2, n_wheres=3)
-
-
-@pytest.mark.usefixtures("small")
-def test_places_are_asked_for_once_and_then_followed(pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]) -> None:
-    writer, reader = pair
-    held = {id: {"n": id, "colour": "red" if id % 30 == 0 else "blue"} for id in range(90)}
-    writer.add(list(held), vectors(90), payloads=list(held.values()))
-    where, query = {"colour": "red"}, vectors(1, 5)[0]
-
-    def found() -> tuple[list[int], int, int, int]:
-        reader.reload()
-        reads.clear()
-        ids = reader.search(query, 20, where).ids.tolist()
-        assert reads["ranked"] == 0
-        return sorted(ids), reads["admitted"], reads["changed"], reads["rows"]
-
-    assert found()[:2] == ([0, 30, 60], 6)  # ranges of places
-    assert found() == ([0, 30, 60], 0, 0, 0)
-    writer.update([5, 60], payloads=[{"colour": "red"}, None])
-    assert found() == ([0, 5, 30], 0, 1, 0)
-    writer.add([100, 101], vectors(2, 3), payloads=[{"colour": "red"}, {}])
-    assert found() == ([0, 5, 30, 100], 1, 1, 0)
-    writer.remove([0])
-    assert found() == ([5, 30, 100], 0, 1, 0)
-    writer.update(range(10, 18), payloads=[{"colour": "red"}] * 8)  # more than are followed
-    assert found()[:2] == ([5, *range(10, 18), 30, 100], 6)
-    writer.learn_pairs(vectors(9, 1), vectors(9, 2), np.arange(9) % 2 == 0)
-    writer.refresh()
-    assert found()[1] == 0
-
-
-@pytest.mark.usefixtures("small")
-def test_who_gives_up_leaves_what_was_found_to_the_next(
-    pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]
-) -> None:
-    writer, reader = pair
-    writer.add(range(90), vectors(90), payloads=[{"n": id} for id in range(90)])
-    reader.reload()
-
-    class TooLate(Exception):
-        pass
-
-    def give_up() -> None:
-        if reads["admitted"] == 4:
-            raise TooLate
-
-    reads.clear()
-    where: Any = filters.checked({"n": 77}, give_up)
-    with pytest.raises(TooLate):
-        reader.search(vectors(1)[0], 3, where)
-    writer.update([3, 80], payloads=[{"n": 77}, {"n": 77}])
-    reader.reload()
-    assert sorted(reader.search(vectors(1)[0], 5, {"n": 77}).ids.tolist()) == [3, 77, 80]
-    assert reads["admitted"] == 4 + 3  # the fourth range once more, as its payloads were not looked at
-
-
-@pytest.mark.usefixtures("small")
-def test_many_who_wait_for_the_same_ask_once(pair: tuple[StoreIndex, StoreIndex], reads: Counter[str]) -> None:
-    writer, reader = pair
-    writer.add(range(90), vectors(90), payloads=[{"n": id} for id in range(90)])
-    reader.reload()
-    reads.clear()
-    answers: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(reader.search(vectors(1)[0], 5, {"n": 77}).ids.tolist()))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [[77]] * 8
-    assert reads["admitted"] == 6

@@ -56,16 +56,6 @@ def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: 
     assert words["search"] == "scan"
 
 
-def test_a_password_of_the_environment(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = f"postgresql://postgres@127.0.0.1:{stock_home.server.port}/postgres"
-    code, message = refused("postgres", "info", address)
-    assert code == 8
-    assert "no password supplied" in message
-    monkeypatch.setenv("PGPASSWORD", "secret")
-    done("postgres", "create", address, "--schema", stock_home.schema, "--model", model)
-    assert facts_of(stock_home)["rows"] == "held by this server"
-
-
 def test_migrate(stock_home: Home, model: Path) -> None:
     where = (stock_home.address, "--schema", stock_home.schema)
     done("postgres", "create", *where, "--model", model)

@@ -4,11 +4,8 @@ nobody answers any more, locks that nobody gives back, and a server that has bec
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
 from urllib.parse import quote
 
-import psycopg
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex, refresh
@@ -91,32 +88,6 @@ def by_way_of(way: CutConnection, home: Home) -> str:
     return home.address.replace(f":{home.server.port}/", f":{way.port}/")
 
 
-def test_connections_that_nobody_answers_are_replaced(
-    stock_home: Home, way: CutConnection, impatient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a failover behind a proxy: what was connected gets no answer, and no error, and new connections work."""
-    monkeypatch.setattr(silence, "ANSWER_SECONDS", 1.0)
-    make(stock_home)
-    with opened(stock_home, address=by_way_of(way, stock_home)) as index, opened(stock_home, follow=False) as other:
-
-        def follows() -> bool:
-            return len(index.view) == len(other) and index.lag == 0
-
-        def is_added(name: str) -> bool:
-            with suppress(ServiceUnavailable):
-                index.add([name], vectors_of([name]))
-                return True
-            return False
-
-        for number in range(1):
-            way.swallow()
-            other.add([f"other/{number}"], vectors_of(["other"]))
-            wait_until(follows, "the replica to follow")
-            wait_until(partial(is_added, f"own/{number}"), "a change")
-            assert index.get(f"own/{number}").id == f"own/{number}"
-        assert index.epoch == index.head_epoch == other.epoch
-
-
 def test_a_change_that_nobody_answers_ends_and_leaves_no_lock(
     stock_home: Home, way: CutConnection, impatient: None
 ) -> None:
@@ -164,57 +135,3 @@ def test_a_change_does_not_wait_for_ever_for_a_process_that_hangs(
         made = post_json(url, "/v1/items", {"ids": ["new"], "vectors": vectors_of(["new"]).tolist()})
         assert made.status_code == 201, made.text
         assert len(other) == before[1] + 1
-
-
-# ------------------------------------------------------------------------------------------------ another primary
-
-
-@contextmanager
-def read_only(server: PostgresServer) -> Iterator[None]:
-    """As a primary is after another one has taken its place."""
-
-    def set_it(statement: str) -> None:
-        with connect(server.address()) as connection:
-            connection.execute("SET default_transaction_read_only = off")
-            connection.execute(statement)
-            connection.execute("SELECT pg_reload_conf()")
-
-    set_it("ALTER SYSTEM SET default_transaction_read_only = on")
-    try:
-        yield
-    finally:
-        set_it("ALTER SYSTEM RESET default_transaction_read_only")
-
-
-def sessions(home: Home) -> set[int]:
-    """Process ids of the sessions of who calls itself as its schema is called."""
-    with psycopg.connect(home.address) as connection:
-        asked = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
-        return {pid for (pid,) in connection.execute(asked, (home.schema,)).fetchall()}
-
-
-def test_a_server_that_has_become_read_only_is_left_for_another(
-    stock_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(news, "CHECK_SECONDS", 0.2)
-    make(stock_home)
-    item = {"ids": ["new"], "vectors": vectors_of(["new"]).tolist()}
-    with served(stock_home, f"{stock_home.address}?application_name={stock_home.schema}") as (service, url):
-        before = sessions(stock_home)
-        assert len(before) >= 2, "the pool, and who listens"
-        with read_only(stock_home.server):
-
-            def refused() -> bool:  # which the server notices a moment after it was told
-                answer = post_json(url, "/v1/items", item | {"ids": [f"early/{len(service.index)}"]})
-                if answer.status_code == 201:
-                    return False
-                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1"), answer.text
-                assert "read-only" in answer.text
-                assert "nothing was changed" in answer.text
-                return True
-
-            wait_until(refused, "the server to be read-only")
-            n = len(service.index)
-            wait_until(lambda: not before & sessions(stock_home), "new connections")
-        wait_until(lambda: post_json(url, "/v1/items", item).status_code == 201, "a change")
-        assert len(service.index) == n + 1

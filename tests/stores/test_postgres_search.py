@@ -7,15 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
-from psycopg import sql
 
 from onlinehash.stores.backend import Found, Head, Layout
 from onlinehash.stores.postgres import creation, multi_index
 from onlinehash.stores.postgres import search as searches
 from onlinehash.stores.postgres.backend import PostgresBackend
-from onlinehash.stores.postgres.connections import connect, planned
 from tests.stores.codes_of import away, clustered, opposite
 from tests.stores.conftest import Home
 
@@ -109,69 +106,6 @@ def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout
     assert not all(eager) or layout.n_bits < 64  # what is far is not looked up
 
 
-def test_several_servers_find_the_same(sharded_home: Home, eager: list[bool]) -> None:
-    layout = Layout(20, 3, "min")
-    codes = clustered(layout, N)
-    with filled(sharded_home, layout, codes) as backend:
-        for code in [*codes[:4], opposite(layout, codes[7])]:
-            everybody = expected(layout, codes, code)
-            for k in (1, 10, 2 * N):
-                assert backend.nearest(code, k, NOW) == everybody[:k]
-            radius = everybody[20].distance
-            assert backend.within(code, radius, NOW) == [one for one in everybody if one.distance <= radius]
-            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
-        together = backend.nearest_all(codes[:20], 10, NOW)
-        assert together == [expected(layout, codes, code)[:10] for code in codes[:20]]
-    assert any(eager)
-
-
-def test_pgvector_finds_the_same(pgvector_home: Home) -> None:
-    layout = Layout(20, 3, "min")
-    codes = clustered(layout, N)
-    with filled(pgvector_home, layout, codes) as backend:
-        for code in codes[:4]:
-            everybody = expected(layout, codes, code)
-            assert backend.nearest(code, 50, NOW) == everybody[:50]
-            assert backend.within(code, 9, NOW) == [one for one in everybody if one.distance <= 9]
-            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
-
-
-# ------------------------------------------------------------------ how it is done
-
-
-def plan(home: Home, backend: PostgresBackend, code: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How the database does the look-ups of a search, also when it uses a plan again that it made for any values."""
-    asked: list[tuple[str, Any]] = []
-    original = psycopg.Connection.execute
-
-    def execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        asked.append((query, params))
-        return original(self, query, params, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", execute)
-        backend.nearest(code, 5, NOW)
-    look_ups = [(query, params) for query, params in asked if "chunk0 = ANY" in query]
-    assert look_ups
-    settings = searches._LOOK_UPS | {"plan_cache_mode": "force_generic_plan"}
-    statement, values = look_ups[0]
-    numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
-    with connect(home.address) as connection, planned(connection, settings):
-        connection.execute(f"PREPARE look_up AS {numbered}")
-        given = sql.SQL(", ").join(map(sql.Literal, values))
-        lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()
-    return [line for (line,) in lines]
-
-
-def test_look_ups_go_through_the_btrees(stock_home: Home, eager: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = clustered(ONE, N)
-    with filled(stock_home, ONE, codes) as backend:
-        lines = "\n".join(plan(stock_home, backend, codes[1], monkeypatch))
-    assert all(f"Bitmap Index Scan on codes_chunk{number}" in lines for number in range(3))
-    assert lines.count("Scan on codes_") == 3  # and through no other index
-    assert "Seq Scan" not in lines
-
-
 # ------------------------------------------------------------------ filters
 
 
@@ -193,34 +127,3 @@ def test_a_ranking_has_all_that_pass_a_filter(
         del first  # its connection goes back
         assert backend.nearest(codes[1], 1, NOW)[0].place == everybody[0].place
     assert any(eager)
-
-
-def test_payloads_are_filtered_where_they_are(stock_home: Home) -> None:
-    codes = clustered(ONE, N)
-    with filled(stock_home, ONE, codes) as backend:
-        found = backend.admitted(NOW, {"colour": [("in", ["blue"])], "size": [("<", 4)]}, 50, 700)
-        living = [place for place in range(50, 700) if place % 7]
-        passing = [place for place in living if place % 5 and place % 3 == 0 and place % 10 < 4]
-        assert sorted(found.places.tolist()) == passing
-        assert found.payloads == [_payload(place) for place in found.places.tolist()]
-        assert sorted(backend.admitted(NOW, {}, 50, 700).places.tolist()) == living
-
-
-def test_changed_payloads_are_found_by_what_ended_or_by_birth(stock_home: Home) -> None:
-    codes = clustered(ONE, N)
-    with filled(stock_home, ONE, codes) as backend:
-        for epoch in (NOW + 1, NOW + 2):
-            some = np.arange(epoch, N, 40)
-            with backend.changing() as change:
-                change.end_items(epoch, some)
-                added = some[some % 7 > 0]  # what was removed stays so
-                vectors, payloads = np.zeros((len(added), 1), np.float32), [f'{{"epoch": {epoch}}}'] * len(added)
-                change.add_items(epoch, added, _ids(added), vectors, payloads)
-                change.put_head(Head(epoch, {}))
-        for by_birth in (False, True):
-            for epoch, since in ((NOW + 2, NOW), (NOW + 2, NOW + 1), (NOW + 1, NOW), (NOW, NOW)):
-                found = backend.changed(epoch, since, 500, 100, by_birth=by_birth)
-                changed = {place: by for by in range(since + 1, epoch + 1) for place in range(by, 500, 40) if place % 7}
-                carried = dict(zip(found.places.tolist(), found.payloads, strict=True))
-                assert carried == {place: f'{{"epoch": {by}}}' for place, by in changed.items()}
-            assert len(backend.changed(NOW + 2, NOW, N, 3, by_birth=by_birth).places) == 3

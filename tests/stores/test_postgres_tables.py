@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable, Unauthorized
-from onlinehash.stores.backend import Backend, Head, Layout
+from onlinehash.stores.backend import Head, Layout
 from onlinehash.stores.postgres import creation, migration
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import connect, shown
@@ -44,91 +44,6 @@ def execute(address: str, statement: str) -> list[tuple[Any, ...]]:
     with connect(address) as connection:
         cursor = connection.execute(statement)
         return cursor.fetchall() if cursor.description else []
-
-
-# ------------------------------------------------------------------ rows
-
-
-def test_what_is_written_is_read(stock_home: Home) -> None:
-    make(stock_home)
-    backend = opened(stock_home)
-    add(backend)
-    assert backend.head() == Head(1, {"n": 4})
-    assert backend.blobs(["x", "y"]) == {"x": b"\0\xff"}
-    assert backend.places(["c", "e", "a", "a\0"], 1).tolist() == [2, -1, 0, -1]
-    assert backend.places(["c"], 0).tolist() == [-1]
-    found = backend.rows(1, vectors=True, codes=True)
-    assert (found.places.tolist(), found.ids, found.payloads) == ([0, 1, 2, 3], IDS, [None, '{"a": 1}', None, "2"])
-    assert b"".join(found.vectors) == VECTORS.tobytes()
-    assert np.array_equal(found.codes, CODES)
-    assert backend.rows(1, after=0, limit=2).ids == ["b", "c"]
-    for first, stop in ((0, 9), (1, 3), (4, 9)):
-        page, expected = backend.coded(1, first, stop), Backend.coded(backend, 1, first, stop)
-        assert page.places.tolist() == expected.places.tolist() == list(range(first, min(stop, 4)))
-        assert page.vectors == expected.vectors
-        assert np.array_equal(page.codes, expected.codes)
-    assert backend.rows(1, np.array([3, 1, 9])).places.tolist() == [1, 3]
-    assert [hit.id for hit in backend.nearest(CODES[2], 1, 1)] == ["c"]
-    backend.close()
-
-
-def test_a_row_counts_from_its_birth_to_its_death(stock_home: Home) -> None:
-    make(stock_home)
-    backend = opened(stock_home)
-    add(backend)
-    with backend.changing() as change:
-        change.end_items(2, np.array([0, 1]))
-        change.end_codes(2, np.array([0, 1, 2]))
-        change.add_codes(2, PLACES[2:3], ["c"], CODES[:1])
-        change.put_head(Head(2, {}))
-    assert [backend.rows(epoch).ids for epoch in (0, 1, 2)] == [[], IDS, ["c", "d"]]
-    assert np.array_equal(backend.rows(1, codes=True).codes, CODES)
-    assert np.array_equal(backend.rows(2, codes=True).codes, CODES[[0, 3]])
-    with backend.changing() as change:  # codes of a later epoch: they go, or are undone
-        change.end_codes(9, PLACES[2:])
-        change.add_codes(9, PLACES[2:], IDS[2:], CODES[:2])
-        change.put_head(Head(3, {}))
-    assert np.array_equal(backend.rows(9, codes=True).codes, CODES[:2])
-    with backend.changing() as change:
-        change.end_codes(4, PLACES[3:])
-        change.put_head(Head(4, {}))
-    assert np.array_equal(backend.rows(9, codes=True).codes, np.stack([CODES[0], 0 * CODES[0]]))
-    with backend.changing() as change:
-        change.rewind(3)
-        change.purge(2)
-        change.put_head(Head(3, {}))
-    for epoch in (3, 9):
-        assert np.array_equal(backend.rows(epoch, codes=True).codes, CODES[[0, 3]])
-    assert backend.rows(1).ids == ["c", "d"]  # of which the others are purged
-    backend.close()
-
-
-def test_a_change_without_a_head_is_none(stock_home: Home) -> None:
-    make(stock_home)
-    backend = opened(stock_home)
-    add(backend)
-    with backend.changing() as change:
-        change.end_items(2, PLACES)
-        change.put_blob("y", b"1")
-    with pytest.raises(ZeroDivisionError):
-        put_and_fail(backend)
-    with backend.changing() as change:
-        assert not change.rewound
-        assert change.head == Head(1, {"n": 4})
-        change.put_head(change.head)
-    with backend.changing() as change:
-        assert not change.rewound
-    assert backend.rows(2).ids == IDS
-    assert np.array_equal(backend.rows(2, codes=True).codes, CODES)
-    assert backend.blobs(["y"]) == {}
-    backend.close()
-
-
-def put_and_fail(backend: PostgresBackend) -> None:
-    with backend.changing() as change:
-        change.end_codes(2, PLACES)
-        change.put_head(Head(2, {}))
-        raise ZeroDivisionError
 
 
 # ------------------------------------------------------------------ formats and roles

@@ -17,8 +17,6 @@ from onlinehash.live.receipts import MadeAlready
 from onlinehash.serve.changes import Changes, Retry
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
-from onlinehash.stores import filtered
-from onlinehash.stores import index as stores
 from onlinehash.stores import replica as replicas
 from onlinehash.stores.index import StoreIndex
 from onlinehash.stores.replica import Replica
@@ -143,35 +141,6 @@ def test_who_begins_in_the_middle_of_a_refresh_ends_with_all_others(pair: tuple[
         other.close()
 
 
-def test_a_refresh_that_is_given_up_leaves_nothing(pair: tuple[StoreIndex, StoreIndex]) -> None:
-    writer, reader = pair
-    writer.add(range(30), rows(30))
-    writer.learn_pairs(rows(9, 1), rows(9, 2), np.arange(9) % 2 == 0)
-    check_same(writer, reader)
-    backend, changes = writer._reader.backend, 0
-    assert isinstance(backend, MemoryBackend)
-
-    def fail_later(name: str) -> None:
-        nonlocal changes
-        changes += name == "put_head"
-        if changes == 4:
-            raise ServiceUnavailable("the server is gone.")
-
-    backend.before_write = fail_later
-    with pytest.raises(ServiceUnavailable):
-        writer.refresh()
-    backend.before_write = lambda name: None
-    check_same(writer, reader)
-    writer.cancel()
-    check_same(writer, reader)
-    writer.update([0, 7], rows(2, 4))
-    check_same(writer, reader)
-    writer.refresh()
-    check_same(writer, reader)
-    assert writer.serial == 2
-    assert full_reads(reader) == 1
-
-
 def test_a_gap_is_noticed_and_all_is_read_again(pair: tuple[StoreIndex, StoreIndex]) -> None:
     writer, reader = pair
     writer.add(range(9), rows(9))
@@ -186,55 +155,6 @@ def test_a_gap_is_noticed_and_all_is_read_again(pair: tuple[StoreIndex, StoreInd
     writer.remove([50])
     check_same(writer, reader)
     assert full_reads(reader) == 2
-
-
-def test_rows_that_are_purged_below_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "LEAST_DEAD", 4)
-    of = tables()
-    with opened(of) as writer, opened(of, follow=True) as reader:
-        writer.add(range(20), rows(20), [{"n": i} for i in range(20)])
-        calls: list[Any] = [
-            lambda index: index.find(rows(1, 3)[0], 3),
-            lambda index: index.search(rows(2, 4), 4, {"n": {"<": 10}}),
-        ]
-        n_late = 0
-        for number in range(4):
-            reader.reload()
-            held, old = replica_of(reader)._current, [call(writer) for call in calls]
-            writer.update(range(20), rows(20, number + 1))
-            for call, before in zip(calls, old, strict=True):
-                monkeypatch.setattr(replica_of(reader), "_current", held)  # it has not heard of that yet
-                found = call(reader)
-                is_late = found.epoch > held.moment.epoch  # as its rows were gone
-                n_late += is_late
-                assert same(found, call(writer) if is_late else before)
-            check_same(writer, reader)
-        assert n_late >= 4
-
-
-def test_a_filter_that_few_pass_is_answered_by_the_database(
-    pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(filtered, "AMONG", (3, 6))
-    writer, reader = pair
-    writer.add(range(40), rows(40), [{"n": i} for i in range(40)])
-    reader.reload()
-    for where in ({"n": {">": 35}}, {"n": 17}, {"n": -1}, {"n": {"<": 30}}):
-        assert same(reader.search(rows(3, 8), 4, where), writer.search(rows(3, 8), 4, where))
-        found: list[Any] = [index.within(rows(3, 8), 5, where) for index in (reader, writer)]
-        assert all(same(*hits) for hits in zip(*found, strict=True))
-        assert same(reader.find(rows(3, 8), 2, where), writer.find(rows(3, 8), 2, where))
-
-
-def test_changes_of_others_are_heard_of_and_their_pairs_are_learned(pair: tuple[StoreIndex, StoreIndex]) -> None:
-    writer, reader = pair
-    writer.add(range(9), rows(9))
-    wait_until(lambda: len(reader) == 9, "the items to come")
-    writer.learn_pairs(rows(3, 1), rows(3, 2), [True, False, True])
-    wait_until(lambda: reader.learner.n_pairs_seen_ == 3, "the pairs to come")
-    assert replica_of(reader).wait(writer.epoch, 10)
-    assert (reader.head_epoch, reader.lag) == (writer.epoch, 0.0)
-    assert not replica_of(reader).wait(writer.epoch + 1, 0.01)
 
 
 def test_a_change_reads_what_others_have_changed_just_before(pair: tuple[StoreIndex, StoreIndex]) -> None:
@@ -368,16 +288,6 @@ def test_two_processes_with_one_key(pair: tuple[StoreIndex, StoreIndex]) -> None
     thread.join()
     second.reload()  # what it hears of while a change is under way, it learns with the next read
     assert first.learner.n_pairs_seen_ == second.learner.n_pairs_seen_ == 2
-
-
-def test_it_can_be_closed_while_it_is_about_to_learn_what_others_taught(pair: tuple[StoreIndex, StoreIndex]) -> None:
-    writer, reader = pair
-    writer.add(range(9), rows(9))
-    for number in range(10):
-        with opened(backend_of(writer).tables, follow=True) as late:
-            writer.learn_pairs(rows(3, number), rows(3, number + 50), [True, False, True])
-            threading.Thread(target=lambda late=late: late.learner).start()  # type: ignore[misc]
-    check_same(writer, reader)
 
 
 def backend_of(index: StoreIndex) -> MemoryBackend:

@@ -164,25 +164,6 @@ def test_a_key_is_used_once_by_all_replicas(two: list[tuple[Service, str]]) -> N
         until(lambda url=url: httpx.get(f"{url}/v1/stats", headers=headers, timeout=SECONDS).json()["n_pairs"] == 8)
 
 
-def test_events_and_metrics_tell_of_what_others_did(two: list[tuple[Service, str]]) -> None:
-    (_, a), (_, b) = two
-    with httpx.stream("GET", f"{b}/events", timeout=SECONDS) as events:
-        lines = events.iter_lines()
-        assert next(lines) == "event: hello"
-        post(a, "/v1/items/new", {"vector": vector_of("new").tolist()})
-        epoch = epoch_of(post(a, "/v1/learn", {"id_a": FIRST[0], "id_b": FIRST[1], "similar": True}))
-        heard = set[str]()
-        for line in lines:
-            heard |= {line.removeprefix("event: ")} if line.startswith("event: ") else set()
-            if {"learned", "items"} <= heard:
-                break
-    text = httpx.get(f"{b}/metrics", timeout=SECONDS).text
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert float(values["onlinehash_epoch"]) == float(values["onlinehash_head_epoch"]) >= epoch
-    assert 0 <= float(values["onlinehash_lag_seconds"]) < SECONDS
-    assert httpx.get(f"{b}/v1/ready", timeout=SECONDS).json()["status"] == "ready"
-
-
 def test_an_epoch_that_does_not_come(stock_home: Home) -> None:
     make(stock_home)
     with served(stock_home, follow_wait_s=0.05) as (service, url):

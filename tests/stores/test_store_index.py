@@ -5,7 +5,6 @@ That it does what `LiveIndex` does is the matter of `test_congruence`.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,12 +14,11 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.errors import InvalidInput
 from onlinehash.stores import index as module
 from onlinehash.stores.index import StoreIndex
 from tests.programs import plain
 from tests.stores.memory_backend import Failure, MemoryBackend, Tables
-from tests.support import refused, state_bytes
+from tests.support import state_bytes
 
 WIDTH = 6
 Call = Callable[[Any], Any]
@@ -217,30 +215,6 @@ def tables_pending(tables: Tables) -> Any:
     return MemoryBackend(tables).head().state["pending"]
 
 
-def test_a_refresh_that_is_cancelled_was_never_begun() -> None:
-    tables = filled(20)
-    index, other = open_index(tables, batch_rows=3), open_index(tables)
-    before, steps = everything(other), threading.Semaphore(0)
-    go_on = threading.Event()
-
-    def between() -> None:
-        steps.release()
-        assert go_on.wait(20)
-
-    backend_of(index).after_change = between
-    job = index.refresh(wait=False)
-    assert job is not None
-    assert steps.acquire(timeout=20)
-    other.cancel()
-    assert tables_pending(tables) is None
-    go_on.set()
-    assert not job.wait(20)
-    assert everything(other) == everything(index) == before
-    assert all(row.died > 2**62 for row in tables.codes if row.born <= backend_of(index).head().epoch < row.died)
-    index.refresh()
-    assert law(index)
-
-
 # ------------------------------------------------------------------ refreshes that were left
 
 
@@ -397,103 +371,3 @@ def test_whoever_reads_while_all_is_replaced_and_cleared_away(what: str, monkeyp
         assert any((codes.rows() == version.encoder.encode(X).rows()).all() for version in index.versions)
         assert reader.newest.n_bits == 11
         changes[0] = 0
-
-
-def test_dead_rows_are_cleared_away_but_none_that_anybody_needs(monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "LEAST_DEAD", 10)
-    tables = filled(20)
-    index, reader = open_index(tables), open_index(tables)
-    rng = np.random.default_rng(0)
-    largest = 0
-    for number in range(60):
-        random_change(index, rng, number)
-        if number % 10 == 9:
-            index.learn_pairs(*lesson(10, number))
-            index.refresh()
-        assert law(reader)
-        largest = max(largest, len(tables.items) + len(tables.codes))
-    assert index._state.horizon > 0
-    assert largest < 200
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LEAST_DEAD", 0)
-        index.remove(index.ids[:10])
-    alive = len(index)
-    assert (len(tables.items), len(tables.codes)) == (alive, alive)
-    assert law(reader)
-
-
-# ------------------------------------------------------------------ positions
-
-
-def test_positions_are_kept_with_the_change_that_was_made_of_them() -> None:
-    tables = filled()
-    index, other = open_index(tables), open_index(tables)
-    with index.reached("topic/0", 5):
-        index.learn_pairs(*lesson(3, 1))
-    index.put_position("weird \0 \ud800", {"offset": [1, None]})
-    assert other.positions == {"topic/0": 5, "weird \0 \ud800": {"offset": [1, None]}}
-    with pytest.raises(InvalidInput), index.reached("topic/0", 6):
-        index.learn_pairs(rows(1), rows(2), [True])
-    fail_at(index, 2)
-    with pytest.raises(Failure), index.reached("topic/0", 6):
-        index.add(None, rows(1))
-    backend_of(index).before_write = lambda name: None
-    assert other.positions["topic/0"] == 5
-    with other.reached("topic/0", 7):
-        other.refresh()
-    with other.reached("topic/0", 8):
-        other.remove([1])
-        assert "only one change can be made inside reached('topic/0')" in str(refused(other.remove, [2]))
-    assert index.positions["topic/0"] == 8
-    with other.reached("topic/0", 9):
-        pass
-    assert index.positions["topic/0"] == 8
-
-
-# ------------------------------------------------------------------ ids, samples, opening and closing
-
-
-def test_a_learner_that_has_learned_already() -> None:
-    taught = learner().partial_fit_pairs(*lesson(30, 1))
-    tables, model = Tables.create(taught), LiveIndex(copy.deepcopy(taught))
-    index = open_index(tables)
-    assert index.encoder is None
-    for each in (index, model):
-        assert each.search(rows(1)[0], 3).ids.tolist() == []
-    assert everything(index) == everything(model)
-    for each in (index, model):
-        each.add(None, rows(9))
-    assert everything(index) == everything(model)
-    taught.observe(rows(3))  # the index has a copy
-
-
-# ------------------------------------------------------------------ find
-
-
-def test_find_reads_each_thing_once_and_waits_for_no_change() -> None:
-    tables = filled(600)
-    query = rows(1, 7)[0]
-    with open_index(tables) as index, open_index(tables) as other:
-        asked: list[str] = []
-        first = index.find(query)
-        backend_of(index).before_read = asked.append
-        holding, done = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with index._lock:
-                holding.set()
-                done.wait(60)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        assert holding.wait(60)
-        again = index.find(query)  # while another thread of this process makes a change
-        done.set()
-        thread.join()
-        assert again.ids.tolist() == first.ids.tolist()
-        assert asked.count("head") == 2  # at the beginning, and as rows may have gone meanwhile
-        assert set(asked) == {"head", "ranked"}  # vectors were compared before, and the learner is known
-        other.learn_pairs(query[None], other.vectors_of([int(first.ids[0])]), [False])
-        assert first.ids[0] not in index.find(query).ids  # what another process taught counts in the next call
-        other.update([int(first.ids[1])], rows(1, 8))
-        assert index.find(rows(1, 8)[0], 1).ids.tolist() == [first.ids[1]]  # and another vector does

@@ -34,7 +34,8 @@ SMALL = {
 }
 
 
-#: The learners that every run checks most closely: the paper's, the default, and one of each other kind.
+#: The learners that are tried in float32 too, and for what their base does: the paper's, the default, and one of each
+#: other kind.
 CLOSELY = {
     "OnlineHashing",
     "BlendedPairHashing",
@@ -42,9 +43,6 @@ CLOSELY = {
     "IterativeQuantization",
     "LSH",
 }
-
-#: For tests of one of the others: a precision costs the compilation of its kernels, which is most of such a test.
-BOTH_PRECISIONS = [np.float64, pytest.param(np.float32, marks=pytest.mark.long)]
 
 
 def mostly_long(cases: Iterable[Any], everyday: Container[Any]) -> list[Any]:
@@ -55,11 +53,6 @@ def mostly_long(cases: Iterable[Any], everyday: Container[Any]) -> list[Any]:
 def thorough(everyday: int, long: int) -> int:
     """How many times, steps or seconds: `make long` asks for the long suite."""
     return long if os.environ.get("ONLINEHASH_LONG") else everyday
-
-
-def precisions(name: str) -> tuple[type, ...]:
-    """In which a learner is tried: `make long` tries all of them in both."""
-    return (np.float32, np.float64) if name in CLOSELY or thorough(False, True) else (np.float64,)
 
 
 def make(name: str, **params: Any) -> Any:

@@ -20,7 +20,7 @@ test: .venv/.dev
 long: .venv/.dev
 	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough or hypothesis'
 
-# Changes requests, bodies, filters and files of vectors at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
+# Changes bodies of requests, filters and files of vectors at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
 SECONDS ?= 60
 fuzz: .venv/.dev
 	ONLINEHASH_FUZZ_SECONDS=$(SECONDS) $(TESTS) -m '' -rP tests/fuzz

@@ -103,13 +103,6 @@ def test_a_shared_generator_before_the_first_draw_cannot_be_saved(path: Path) ->
     refused(save, make("OnlineHashing", random_state=np.random.default_rng(0)), path)
 
 
-def test_an_odd_labelled_point_and_the_reservoir(path: Path) -> None:
-    X, y = clusters(41)
-    never_stopped = make("OnlineHashing", similar_share=0.5).partial_fit(X[:21], y[:21])
-    save(never_stopped, path)
-    assert state_bytes(load(path).partial_fit(X[21:], y[21:])) == state_bytes(never_stopped.partial_fit(X[21:], y[21:]))
-
-
 @pytest.mark.parametrize("features", [None, RbfAnchors(7), StandardScaler().fit(ROWS), PCA(2).fit(ROWS)])
 def test_an_encoder(features: Any, path: Path) -> None:
     encoder = feed(make("OnlineHashing", features=features), [pairs()]).snapshot()
@@ -134,18 +127,6 @@ def test_codes(n: int, columns: int, models: int, mapped: bool, path: Path) -> N
     assert loaded.checked() == codes
     save(loaded, path)  # also over the file in which it lies
     assert load(path) == loaded == codes
-
-
-def test_mapped_codes_stay_in_the_file(path: Path) -> None:
-    """They lie at cache lines, and of their padding only the last block's is looked at."""
-    save(Codes.from_bits(np.zeros((200, 12), bool)), path)
-    mapped, read = load(path, mmap=True).planes, load(path).planes
-    assert mapped.ctypes.data % 64 == 0
-    with open(path, "r+b") as file:
-        file.seek(-mapped.nbytes, 2)
-        file.write(b"\x01")
-    assert (mapped[0, 0, 0], read[0, 0, 0]) == (1, 0)
-    assert "checksum" in str(refused(load, path))
 
 
 def test_learners_and_encoders_are_copied_out_of_a_mapped_file(path: Path) -> None:

@@ -93,22 +93,6 @@ def test_going_on_repeats_nothing_and_leaves_nothing_out(broker, stream):
     assert consumed(index, source_of(broker, stream)).messages == 0
 
 
-def test_the_lag_falls_and_rises(broker, stream):
-    data = make(60, 4, bad=0)
-    broker.send(stream, data[:50])
-    source = source_of(broker, stream)
-    consumer = Consumer(LiveIndex(new_learner()), source, 20)
-    lags = []
-    while (taken := consumer.step(0.2)) or not source.at_end:
-        lags += [source.lag()] if taken else []  # a broker may let one wait for the first
-    assert 0 < lags[0] < 50
-    assert lags == sorted(lags, reverse=True)
-    assert source.lag() == 0
-    broker.send(stream, data[50:])
-    wait_until(lambda: source.lag() == 10, "the lag to rise")
-    source.close()
-
-
 def test_two_sources_into_one_index(redis_broker, kafka_broker, stream, tmp_path):
     """Each in a thread of its own; the index knows both positions."""
     items, others = ([m for m in make(400, seed, bad=0) if b'"payload": {"n"' in m][:40] for seed in (5, 6))

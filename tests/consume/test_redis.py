@@ -72,18 +72,6 @@ def test_several_consumers_of_a_group_share_the_work(redis_broker, stream):
     assert found[0] + found[1] == after(items)[0].ids.tolist()
 
 
-def test_a_stream_that_was_made_anew_is_warned_of(redis_broker, stream):
-    index, source = LiveIndex(new_learner()), source_of(redis_broker, stream)
-    redis_broker.send(stream, make(5, 7, bad=0))
-    consumed(index, source)
-    redis_broker.client.delete(stream)
-    redis_broker.client.xadd(stream, {"message": "oops"}, id="1-0")
-    with pytest.warns(UserWarning, match="before .*, which this index has already read"):
-        assert consumed(index, source_of(redis_broker, stream)).messages == 0
-    redis_broker.send(stream, make(6, 7, bad=0)[5:])  # its id is of now
-    assert consumed(index, source_of(redis_broker, stream)).messages == 1
-
-
 def test_a_server_that_is_killed_and_started_again(stream):
     data = make(400, 8)
     with RedisServer() as server:

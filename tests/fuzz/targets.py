@@ -9,21 +9,14 @@ from __future__ import annotations
 import atexit
 import io
 import json
-import logging
 import math
 import re
 import shutil
-import socket
 import tempfile
-import zlib
 from collections.abc import Callable
-from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 import pyarrow
 from pyarrow import parquet
@@ -34,24 +27,12 @@ from onlinehash.datasets import labelme
 from onlinehash.errors import OnlineHashError
 from onlinehash.io import format
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.server import background
-from onlinehash.serve.service import Service
-from onlinehash.serve.settings import Limits
 from onlinehash.streams.from_files import read_tables
 from tests.serve.hostile import NUMBERS, outcome
 
 INTEGERS = [-1, 0, 1, 2, 7, 255, 2**31, 2**40, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30]
 ATOMS: list[Any] = [None, True, False, "", "x", "\0", "\ud800", "é", 0.5, -0.0, 1e308, 5e-324, [], {}, [None], [[1]]]
 WORDS = [b"null", b"NaN", b"1e999", b"-0", b'"\\ud800"', b"[" * 50, b"{}", b'{"in": []}', b"\xff\xfe", b"\0", b"true"]
-#: Pieces of requests.
-PIECES = [
-    *(b"%s\r\n" % line for line in (
-        b"", b"\r\n", b"0\r\n", b"5", b"ffffffffffffffff", b"-1", b"Content-Length: 7", b"Content-Length: 70000",
-        b"Transfer-Encoding: chunked", b"Expect: 100-continue", b"Connection: close", b"Upgrade: h2c", b" HTTP/1.0",
-        b"Host: other", b"Content-Type: application/x-npy", b"Idempotency-Key: a", b"Onlinehash-At-Least: 9",
-    )),
-    b"\n", b"HEAD ", b"OPTIONS ", b"GET http://x", b"%00", b"\xff", b"\0",
-]  # fmt: skip
 
 
 class Target(Protocol):
@@ -238,87 +219,8 @@ class Tables:
             return error
 
 
-class Connections:
-    """What comes over a connection to a service: bytes, which are sent in pieces.
-
-    Whatever it is, every answer is whole and none of them is 500, nothing is logged as an error, and the service
-    answers the next client.
-    """
-
-    def __init__(self) -> None:
-        index = LiveIndex(OnlineHashing(n_bits=8, random_state=0))
-        index.add(range(20), np.random.default_rng(0).standard_normal((20, 3)))
-        limits = Limits(body_bytes=1 << 16, body_seconds=0.2, idle_seconds=0.2, request_seconds=2, follow_wait_s=0)
-        self._errors: list[str] = []
-        handler = logging.Handler(logging.ERROR)
-        handler.emit = lambda record: self._errors.append(handler.format(record))  # type: ignore[method-assign]
-        logging.getLogger().addHandler(handler)
-        running = background(Service(index, limits=limits))
-        self._port = urlsplit(running.__enter__()).port
-        atexit.register(running.__exit__, None, None, None)
-
-    def seeds(self) -> list[bytes]:
-        query = b'{"vector": [1, 2, 3], "k": 3}'
-        item = b'{"vectors": [[1, 2, 3]]}'
-        json_head = b"Host: localhost\r\nContent-Type: application/json\r\n"
-        search = b"POST /v1/search HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s" % (json_head, len(query), query)
-        chunks = b"POST /v1/items HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n" % json_head
-        chunks += b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (item[:9], item[9:])) + b"0\r\n\r\n"
-        large = b"POST /v1/items HTTP/1.1\r\n%sContent-Length: 100000\r\n\r\n%s" % (json_head, bytes(3000))
-        plain = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        return [plain, plain * 5, search, search + plain + search, chunks, chunks + plain, large, large + plain]
-
-    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
-        made = bytearray(case)
-        for _ in range(rng.integers(1, 4)):
-            if rng.random() < 0.3:
-                return changed_bytes(bytes(made), rng)
-            lines = [0, *(found.end() for found in re.finditer(b"\r\n", made))]
-            at = any_of(lines, rng) if rng.random() < 0.7 else int(rng.integers(len(made) + 1))
-            made[at:at] = any_of(PIECES, rng)
-        return bytes(made[: 1 << 18])
-
-    def run(self, case: bytes) -> str:
-        cuts = np.random.default_rng(zlib.crc32(case)).integers(0, len(case) + 1, 4)
-        ends = [*sorted(cuts.tolist()), len(case)]
-        received = bytearray()
-        with socket.create_connection(("127.0.0.1", self._port), 20) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with suppress(ConnectionError, TimeoutError):
-                for start, end in pairwise([0, *ends]):
-                    connection.sendall(case[start:end])
-                connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                connection.settimeout(2)
-                while part := connection.recv(1 << 16):
-                    received += part
-        statuses = self._statuses(bytes(received))
-        assert 500 not in statuses, received[:2000]
-        assert not self._errors, self._errors
-        answer = httpx.get(f"http://127.0.0.1:{self._port}/v1/health", timeout=20)
-        assert answer.status_code == 200
-        return str(statuses[:6])
-
-    def _statuses(self, data: bytes) -> list[int]:
-        """Of answers one behind the other, the last of which may be cut off where the connection was reset."""
-        found = []
-        while data:
-            head, gap, data = data.partition(b"\r\n\r\n")
-            if not gap and b"HTTP/1.1 ".startswith(head[:9]):
-                break
-            first = re.match(rb"HTTP/1\.1 (\d{3}) ", head)
-            assert first, head[:200]
-            found.append(int(first[1]))
-            length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
-            if length is None or b"text/event-stream" in head:  # 100 Continue has none, and events do not end
-                data = data if found[-1] == 100 else b""
-                continue
-            data = data[int(length[1]) :]
-        return found
-
-
 TARGETS: dict[str, Callable[[], Target]] = {
     "bodies": Bodies,
-    "connections": Connections,
     "filters": Filters,
     "tables": Tables,
 }

@@ -1,4 +1,4 @@
-"""Requests, bodies, filters and files of vectors, changed at random: each is refused with an error of ours, or
+"""Bodies of requests, filters and files of vectors, changed at random: each is refused with an error of ours, or
 is good for use.
 
 `make fuzz SECONDS=3600` goes on for an hour with each of them. What it finds is kept in `corpus` and tried every day.

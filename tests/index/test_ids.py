@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -126,15 +125,6 @@ def test_ids_that_want_the_same_slot(collide: Callable[[int], list[Any]]) -> Non
     assert not any(id in ids for id in colliding[5:10] + colliding[12:15])
 
 
-def test_threads_may_find_at_once() -> None:
-    given = np.random.default_rng(0).permutation(20_000)
-    for ids in (Ids.of(given, 20_000), Ids.of([str(id) for id in given], 20_000)):
-        asked = ids.at(np.arange(20_000))
-        with ThreadPoolExecutor(8) as pool:
-            for found in pool.map(ids.find, [asked] * 8):
-                assert np.array_equal(found, np.arange(20_000))
-
-
 # ------------------------------------------------------------------ coming and going
 
 
@@ -173,28 +163,6 @@ def test_the_first_ids_decide_the_kind() -> None:
             unchanged(ids, ids.extend, other, 1)
     numbered = Ids.of(None, 2)
     unchanged(numbered, numbered.extend, ["a"], 1)
-
-
-@pytest.mark.parametrize("given", [None, [*range(20, 0, -1)], [str(k) for k in range(20)]])
-def test_a_copy_lives_apart(given: Any) -> None:
-    ids = Ids.of(given, 20)
-    before = all_of(ids)
-    first, mine, *its = (77, 66, 55, 44) if isinstance(before[0], int) else ("x", "y", "z", "w")
-    ids.extend([first], 1)  # now there is room, and a table, neither of which must be shared
-    ids.forget(np.array([0]))
-    assert first in ids
-    twin = ids.copy()
-    twin.extend(its, 2)
-    ids.extend([mine], 1)
-    ids.forget(np.array([5]))
-    ids.extend([before[5]], 1)
-    twin.forget(np.array([1]))
-    assert all_of(ids) == [*before, first, mine, before[5]]
-    assert all_of(twin) == [*before, first, *its]
-    assert ids.find([mine, before[5], before[1]]).tolist() == [21, 22, 1]
-    assert twin.find([*its, before[5]]).tolist() == [21, 22, 5]
-    assert not any(id in ids for id in (*its, before[0]))
-    assert not any(id in twin for id in (mine, *before[:2]))
 
 
 # ------------------------------------------------------------------ against a dictionary

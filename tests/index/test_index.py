@@ -37,14 +37,6 @@ def test_rank_in_rank_out(cls, OH):
 
 
 @both
-def test_vectors_booleans_and_codes_ask_the_same(cls, OH):
-    index = cls(OH.encode(X), encoder=OH.snapshot())
-    expected = index.search(X[:5], 7)
-    for queries in (OH.encode(X[:5]), OH.transform(X[:5]), X[:5].tolist(), np.asfortranarray(X[:5])):
-        np.testing.assert_array_equal(index.search(queries, 7).ids, expected.ids)
-
-
-@both
 def test_a_refusal_is_one_sentence(cls, OH):
     index = cls(OH.encode(X))
     codes = OH.encode(X[:2])

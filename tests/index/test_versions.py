@@ -123,22 +123,6 @@ def test_a_chain_of_forks_keeps_every_version(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recoded_codes_are_those_given_and_the_encoder_with_them(kind):
-    index, columns = made(kind), [0, 5, 11]
-    index.bury(["item 5", "item 77"])
-    before = answers(index)
-    new = index.items.all_codes().bits()
-    new[:, columns] = bits(200, 7)[:, columns]
-    recoded = index.recoded(packed(new), encoder(), np.array(columns))
-    assert answers(index) == before
-    assert index.encoder is None
-    assert recoded.encoder is not None
-    assert recoded.ids.tolist() == index.ids.tolist()
-    np.testing.assert_array_equal(recoded.codes.bits(), new[index.items.positions()])
-    same_as_new(recoded)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_follow_takes_over_what_came_changed_and_went_meanwhile(kind):
     start = made(kind)
     recoded = start.recoded(packed(~bits(200)), encoder(), np.arange(N_BITS))
@@ -159,20 +143,6 @@ def test_follow_takes_over_what_came_changed_and_went_meanwhile(kind):
     np.testing.assert_array_equal(recoded.codes.bits(), expected[newest.items.positions()])
     same_as_new(recoded)
     assert answers(newest) == published
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bury_leaves_positions_and_compact_counts_them_anew(kind):
-    index = made(kind)
-    index.bury(["item 0", "item 100"])
-    assert (index.items.n_positions, index.items.n_dead, len(index)) == (200, 2, 198)
-    assert not index.wants_compaction
-    index.bury([f"item {i}" for i in range(1, 60)])
-    assert index.wants_compaction
-    before = answers(index)
-    index.compact()
-    assert (index.items.n_positions, index.items.n_dead) == (139, 0)
-    assert answers(index) == before
 
 
 @pytest.mark.parametrize("kind", KINDS)

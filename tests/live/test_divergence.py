@@ -41,22 +41,6 @@ def test_a_weight_beyond_the_bound_is_refused(tmp_path: Path) -> None:
     LiveIndex.open(tmp_path / "items").close()
 
 
-@pytest.mark.filterwarnings("ignore:.* more than 100 times as long as a typical one")
-@pytest.mark.parametrize("learner", [OnlineHashing(8, random_state=0), None], ids=["OH", "default"])
-def test_tiny_items_with_the_largest_weight_leave_an_index_that_opens(learner: Any, tmp_path: Path) -> None:
-    tiny = (X.astype(np.float64) * 1e-40).astype(np.float32)
-    with LiveIndex(learner, refresh.every(20), path=tmp_path / "items", background=False) as index:
-        index.add(range(60), tiny)
-        index.learn_pairs(tiny[:20], tiny[20:40], SIMILAR, [1e6] * 20)
-        index.learn_pairs(X[:20], X[20:40], SIMILAR)
-        index.refresh()
-        before, hits = as_bytes(index.learner.get_state()), index.search(X[0], 3).ids.tolist()
-    with LiveIndex.open(tmp_path / "items") as index:
-        assert as_bytes(index.learner.get_state()) == before
-        assert index.search(X[0], 3).ids.tolist() == hits
-        index.learn_pair(X[0], X[1], True)
-
-
 @pytest.fixture
 def spoiled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """After this call, the next step overflows."""

@@ -107,20 +107,6 @@ def test_what_was_marked_shows_however_vectors_are_rounded(kind, precision, tmp_
             assert first[1] not in index.find(query).ids
 
 
-def test_fewer_results_are_the_first_of_ten(tmp_path):
-    items, asked = clustered(4000), clustered(4010)[4000:]
-    with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision="int8") as index:
-        index.add(None, items)
-        for marked in (False, True):
-            if marked:
-                index.learn_pairs(np.repeat(asked, 3, axis=0), items[:30], [True, False, True] * 10)
-            ten = index.find(asked, 10)
-            for k in (0, 1, 4, 9):
-                found = index.find(asked, k)
-                assert found.ids.tolist() == ten.ids[:, :k].tolist()
-                assert found.distances.tobytes() == np.ascontiguousarray(ten.distances[:, :k]).tobytes()
-
-
 def test_filters(index):
     index.add(None, clustered(300), [{"odd": i % 2 == 1} for i in range(300)])
     found = index.find(rows(3, 2), 10, where={"odd": True})

@@ -14,7 +14,6 @@ from onlinehash.errors import Diverged, InvalidInput, OnlineHashError, UnknownId
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.check import check
-from onlinehash.live.sqlite import receipts as receipts_table
 from tests.support import refused, state_bytes
 
 WIDTH = 6
@@ -186,27 +185,6 @@ def test_a_change_that_fails_halfway_undoes_the_group(index: LiveIndex, monkeypa
     assert contents(index) == before
 
 
-def test_each_change_has_its_receipt(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipts_table, "MOST", 6)
-    for group in range(3):
-        with index.group_commit():
-            for i in range(4):
-                with index.once(f"{group}-{i}", "digest"):
-                    ids = index.add(None, vectors(1, i))
-                receipt = index.receipt(f"{group}-{i}")
-                assert receipt is not None
-                assert receipt.outcome.tolist() == ids.tolist()
-            with pytest.raises(InvalidInput, match="already"), index.once(f"{group}-0", "digest"):
-                index.add(None, vectors(1, 9))
-    path = index.path
-    index.close()
-    assert path is not None
-    assert check(path).ok
-    with LiveIndex.open(path) as again:
-        kept = [f"{group}-{i}" for group in range(3) for i in range(4) if again.receipt(f"{group}-{i}") is not None]
-    assert kept == ["1-2", "1-3", "2-0", "2-1", "2-2", "2-3"]
-
-
 def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:
     """When the log is as long as the learner, the learner is written, once, after the whole group."""
     for seed in range(3):
@@ -220,15 +198,3 @@ def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:
     with LiveIndex.open(path) as again:
         assert state_bytes(again.learner) == learner
         assert again.learner.n_pairs_seen_ == 3 * 10 * 200
-
-
-def test_the_policy_is_asked_once_afterwards(tmp_path: Path) -> None:
-    with LiveIndex(OnlineHashing(16, random_state=0), refresh.every(10), path=tmp_path / "asked") as index:
-        index.add(None, vectors(40, 0))
-        with index.group_commit():
-            for i in range(35):
-                index.learn_pair(*vectors(2, i), i % 2 == 0)
-                index.vectors_of([i])  # a read asks the policy, where no group is open
-                assert index.refreshes == 0
-        assert index.refreshes == 1
-        assert index.behind.bits == 0

@@ -213,25 +213,6 @@ def test_filters_that_say_nothing_known_are_refused():
             Payloads().mask(where)
 
 
-def test_a_function_is_asked_once_for_each_value_that_some_position_has():
-    payloads = filled([{"a": "old"}, {"a": 1}, {"a": 1}, {"a": [1]}, {}, None])
-    asked = []
-
-    def note(value):
-        asked.append(value)
-        if isinstance(value, list):
-            value.append(2)  # its own copy
-        return value != 1
-
-    assert payloads.mask({"a": note}).tolist() == [True, False, False, True, False, False]
-    assert asked == ["old", 1, [1, 2]]
-    assert payloads.mask({"a": 2}).sum() == 0
-    payloads.put(np.array([0]), [None])
-    asked.clear()
-    payloads.mask({"a": note})
-    assert "old" not in asked
-
-
 def test_readers_see_each_change_whole_or_not_at_all():
     """Each append adds as many of one kind as of the other, each put turns all around; so does no state in between."""
     pair = [['{"a":0,"b":1}', '{"a":1,"b":0}'], ['{"a":1,"b":0}', '{"a":0,"b":1}']]

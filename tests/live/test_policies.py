@@ -109,17 +109,6 @@ def test_always_and_by_hand(points):
     assert index.encoder.version < index.learner.version_
 
 
-def test_a_policy_of_ones_own(points):
-    class WhenManyBitsMoved:
-        def due(self, index):
-            return index.behind.bits > 20
-
-    index = StandIn(WhenManyBitsMoved(), points).learn(*clusters(100))
-    assert index.refreshed_at
-    assert index.behind.bits <= 20
-    assert refresh.specification(index.policy) is None
-
-
 # ------------------------------------------------------------------ when_changed
 
 
@@ -153,19 +142,6 @@ def test_when_changed_follows_at_once_where_that_is_cheap(points):
     looks = index.looks
     index.ask()  # what only moved the mean is no pair that somebody waits for
     assert index.looks <= looks + 1
-
-
-# ------------------------------------------------------------------ by_mutual_information
-
-
-def test_by_mutual_information_refreshes_when_pairs_become_clearer(points):
-    held_out = clusters(400, seed=5)
-    index = StandIn(refresh.by_mutual_information(0.02), points)
-    before = evaluate.mutual_information(index.encoder, *held_out)
-    index.learn(*clusters(600))
-    assert 1 <= len(index.refreshed_at) <= 600 / 8
-    assert evaluate.mutual_information(index.encoder, *held_out) > before + 0.02
-    assert index.looks < 600 / 8
 
 
 # ------------------------------------------------------------------ budget

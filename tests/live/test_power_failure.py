@@ -30,8 +30,8 @@ from tests.live.test_crash import Expected, verify
 from tests.support import state_bytes, thorough
 
 #: States of each program, half of them in either order; there are two programs, one of them every day.
-N_STATES = thorough(24, 500)
-N_CALLS = thorough(30, 120)
+N_STATES = thorough(16, 500)
+N_CALLS = thorough(20, 120)
 
 PROGRAMS = {
     "full, nested": ("a/b/c/index", "full"),

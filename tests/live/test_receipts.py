@@ -115,16 +115,6 @@ def test_a_refused_change_leaves_none(index):
     assert index.receipt("k").outcome.tolist() == [3]
 
 
-def test_a_refresh_that_the_policy_asks_for_takes_no_receipt(index):
-    index.add(None, rows(50))
-    with index.once("k", "d"):
-        index.search(rows(1), 2)  # which may ask the policy
-        assert index.receipt("k") is None
-        updates = index.learn_pairs(*pairs(60))
-    assert index.refreshes == 1
-    assert same(index.receipt("k").outcome, updates)
-
-
 def test_one_change_each(index):
     with index.once("k", "d"):
         index.add([1], rows(1))
@@ -147,19 +137,6 @@ def test_a_key_that_has_a_receipt_is_refused(index):
     with pytest.raises(InvalidParameter), index.once("", "d"):
         index.add([2], rows(1))
     assert index.ids.tolist() == [1]
-
-
-def test_a_change_that_fails_halfway_leaves_none(index, monkeypatch):
-    index.add([1, 2], rows(2))
-
-    def fail(*arguments):
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(index.learner), "observe", fail)
-        with pytest.raises(MemoryError), index.once("k", "d"):
-            index.add([3], rows(1))
-    assert (index.receipt("k"), 3 in index) == (None, False)
 
 
 # ---------------------------------------------------------------------------------------------- how long

@@ -115,14 +115,3 @@ def test_other_embedders_must_be_given_again_and_be_the_same(tmp_path: Path) -> 
             LiveIndex.open(tmp_path / "items", embed=other)
     with LiveIndex.open(tmp_path / "items", embed=Embedding(Letters(), "another name")) as index:
         assert index.find_text("open a file", 1).ids.tolist() == [0]
-
-
-def test_processes_that_share_a_database_share_the_embedder() -> None:
-    tables = Tables.create(OnlineHashing(n_bits=16, random_state=0), refresh.by_hand())
-    with StoreIndex(MemoryBackend(tables), embed="lexical:64") as index:
-        index.add_texts(TEXTS)
-        with StoreIndex(MemoryBackend(tables)) as second:
-            assert second.find_text("warm days", 1).ids.tolist() == [3]
-            assert second.embedded_by == ("lexical@2:64", 64)
-        with pytest.raises(InvalidInput, match="holds vectors of the embedder"):
-            StoreIndex(MemoryBackend(tables), embed=Letters())

@@ -14,7 +14,6 @@ import numpy as np
 
 from onlinehash import PostgresIndex
 from onlinehash.stores.postgres.change import PostgresChange
-from onlinehash.stores.recode import Recoder
 
 ROUNDS, ITEMS, PAIRS = 6, 5, 3
 WIDTH = 6
@@ -61,19 +60,6 @@ def stop_after(n_calls: int, pipe: Connection) -> None:
     PostgresChange.add_codes = and_wait  # type: ignore[method-assign]
 
 
-def stop_in_part(number: int, pipe: Connection) -> None:
-    """A refresh waits when it computes this part, which it has claimed."""
-    compute = Recoder.part
-
-    def or_wait(self: Recoder, moment: Any, pending: Any, part: int) -> Any:
-        if part == number:
-            pipe.send("middle")
-            signal.pause()
-        return compute(self, moment, pending, part)
-
-    Recoder.part = or_wait  # type: ignore[method-assign]
-
-
 def main(address: str, schema: str, task: str, name: str, pipe: Connection) -> None:
     with PostgresIndex.open(address, schema=schema) as index:
         index.batch_rows = 10
@@ -84,8 +70,5 @@ def main(address: str, schema: str, task: str, name: str, pipe: Connection) -> N
             index.add(ids_of(name, 0), vectors_of(ids_of(name, 0)))
         elif task == "refresh":
             stop_after(3, pipe)
-            index.refresh()
-        elif task == "take part":
-            stop_in_part(1, pipe)
             index.refresh()
     pipe.send("done")

@@ -56,22 +56,6 @@ def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: 
     assert words["search"] == "scan"
 
 
-def test_migrate(stock_home: Home, model: Path) -> None:
-    where = (stock_home.address, "--schema", stock_home.schema)
-    done("postgres", "create", *where, "--model", model)
-    assert done("postgres", "migrate", *where).out == f"format {FORMAT}, as it was\n"
-    with psycopg.connect(stock_home.address) as connection:  # as format 1 was
-        connection.execute(f"DROP VIEW {stock_home.schema}.present")
-        connection.execute(f"DROP TABLE {stock_home.schema}.deltas, {stock_home.schema}.receipts")
-        connection.execute(f"UPDATE {stock_home.schema}.about SET format = 1")
-    code, message = refused("postgres", "info", *where)
-    assert code == 4
-    assert f"`onlinehash postgres migrate ADDRESS --schema {stock_home.schema}`" in message
-    found = done("postgres", "migrate", *where, "--json").document
-    assert (found["schema"], found["before"], found["after"]) == (stock_home.schema, 1, FORMAT)
-    facts_of(stock_home)
-
-
 def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path) -> None:
     save(OnlineHashing(8, random_state=0).observe(DATA.X).encode(DATA.X), tmp_path / "codes.oh")
     where = (stock_home.address, "--schema", stock_home.schema)

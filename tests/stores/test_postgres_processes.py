@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 from contextlib import ExitStack
 from typing import Any
@@ -11,9 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex, refresh
-from onlinehash.stores import index as stores_index
-from onlinehash.stores.postgres.connections import connect
-from tests.servers import PATIENCE, wait_until
+from tests.servers import PATIENCE
 from tests.stores import postgres_worker as worker
 from tests.stores.conftest import Home
 from tests.stores.postgres_worker import ids_of, vectors_of
@@ -115,32 +112,3 @@ def test_processes_that_are_killed(stock_home: Home) -> None:
         assert index.behind.bits == 0
         assert index.ids.tolist() == FIRST + ids_of("lost", 0)
         check_all(index)
-
-
-def test_workers_share_a_refresh_and_one_is_killed(stock_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it had claimed is taken up because its connection is gone, not because somebody lost patience."""
-    monkeypatch.setattr(stores_index, "PATIENCE", 1e9)
-    with make(stock_home) as index:
-        before, serial, n_parts = index.codes, index.serial, -(-len(FIRST) // index.batch_rows)
-        assert n_parts > 3
-        with Process(stock_home, "take part") as other:
-            assert other.said() == "middle"
-            job = index.refresh(wait=False)
-            assert job is not None
-            wait_until(lambda: written_ahead(stock_home) == list(range(2, n_parts)), "all parts but the claimed one")
-            assert not job.done
-            assert index.codes == before
-            index.update(FIRST[11:12], vectors_of(FIRST[11:12]))  # in the part that is being computed
-            index.update(FIRST[31:32], vectors_of(FIRST[31:32]))  # in one that is written
-            other.kill()
-        assert job.wait(PATIENCE)
-        assert index.serial == serial + 1
-        assert index.behind.bits == 0
-        check_all(index)
-
-
-def written_ahead(home: Home) -> list[int]:
-    """Parts of the refresh that is under way, beyond the first that is not written."""
-    with connect(home.address) as connection:
-        (state,) = connection.execute(f'SELECT state FROM "{home.schema}".head').fetchone() or ("",)
-    return list((json.loads(state)["pending"] or {"ahead": []})["ahead"])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
 
-from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable, Unauthorized
+from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.stores.backend import Head, Layout
-from onlinehash.stores.postgres import creation, migration
+from onlinehash.stores.postgres import creation
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import connect, shown
 from tests.servers import PostgresServer, free_port
@@ -47,26 +46,6 @@ def execute(address: str, statement: str) -> list[tuple[Any, ...]]:
 
 
 # ------------------------------------------------------------------ formats and roles
-
-
-def test_migration(stock_home: Home) -> None:
-    make(stock_home)
-    address, schema = stock_home.address, stock_home.schema
-    with closing(opened(stock_home)) as backend:
-        add(backend)
-    new = f"DROP VIEW {schema}.present; DROP TABLE {schema}.deltas, {schema}.receipts"
-    execute(address, f"{new}; UPDATE {schema}.about SET format = 1")  # as format 1 was
-    with pytest.raises(FormatError, match=f"`onlinehash postgres migrate ADDRESS --schema {schema}`"):
-        opened(stock_home)
-    assert migration.migrate(address, schema) == (1, migration.FORMAT)
-    assert [row[0] for row in execute(address, f"SELECT id FROM {schema}.present ORDER BY place")] == IDS
-    assert migration.migrate(address, schema) == (migration.FORMAT, migration.FORMAT)
-    with closing(opened(stock_home)) as backend:
-        assert backend.head() == Head(1, {"n": 4})
-    execute(address, f"UPDATE {schema}.about SET format = 99")
-    for use in (lambda: opened(stock_home), lambda: migration.migrate(address, schema)):
-        with pytest.raises(FormatError, match="got 99; it was made by a newer version"):
-            use()
 
 
 def test_a_role_may_use_an_index_and_no_more(stock_home: Home, roles: PostgresServer) -> None:

@@ -52,7 +52,9 @@ def complete(X: np.ndarray, Q: np.ndarray, start: int) -> None:
     """The products of rows of X with all rows of Q, which are shorter, into X from column `start` on."""
     P = np.empty((X.shape[0], Q.shape[0]), X.dtype)
     row_dots(Q, X, 0, X.shape[0], P)
-    X[:, start : start + Q.shape[0]] = P
+    for n in range(X.shape[0]):
+        for i in range(Q.shape[0]):
+            X[n, start + i] = P[n, i]
 
 
 @njit(nogil=True, cache=True)
@@ -64,7 +66,9 @@ def joined(W: np.ndarray, Q: np.ndarray, start: int) -> np.ndarray:
     k = 0
     while k < W.shape[0]:
         n = mixed_rows(R, k, Q, mix)
-        out[k : k + n] += mix[:n]
+        for i in range(n):  # a whole array in one statement takes seconds to compile
+            for j in range(out.shape[1]):
+                out[k + i, j] += mix[i, j]
         k += n
     return out
 
@@ -259,7 +263,10 @@ def note_repeats(keys: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.n
     """
     n, all_keys, earlier = keys.shape[1], keys.ravel(), before.copy().ravel()
     times, is_new, same = np.ones(n), np.ones(n, np.bool_), np.arange(2 * n)
-    before[:, :n], before[:, n:] = keys, NO_KEY
+    before[:] = NO_KEY
+    for side in range(2):
+        for t in range(n):
+            before[side, t] = keys[side, t]
     if not has_equal(all_keys.view(np.int64), earlier.view(np.int64)):
         return times, is_new, same, 1.0
     order, earlier_order, place = order_of(all_keys), order_of(earlier), 0

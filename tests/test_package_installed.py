@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import email
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -155,14 +152,6 @@ print(*index.search(X[:3], k=1).distances.ravel())
 """
 
 
-def test_with_no_place_for_kernels_it_works_and_says_so_once(installed: Installed) -> None:
-    nowhere = f"import tempfile; tempfile.tempdir = {str(installed.home)!r}\n"
-    done = installed.run("python", "-c", nowhere + USE)
-    assert done.stdout.split() == ["0", "0", "0"]
-    assert done.stderr.count("\n") == 1
-    assert "NUMBA_CACHE_DIR" in done.stderr
-
-
 def test_kernels_are_kept_in_a_private_temporary_folder(installed: Installed) -> None:
     assert installed.run("python", "-c", USE).stderr == ""
     [folder] = installed.temporary.glob("onlinehash-*")
@@ -171,39 +160,3 @@ def test_kernels_are_kept_in_a_private_temporary_folder(installed: Installed) ->
     assert kept
     installed.run("python", "-c", USE)
     assert sorted(folder.rglob("*.nbc")) == kept
-
-
-def test_the_demo_is_served(installed: Installed) -> None:
-    command = installed.command("onlinehash", "serve", "--demo", "--port", "0")
-    with subprocess.Popen(
-        command,
-        env=installed.variables(),
-        cwd=installed.work,
-        stderr=subprocess.STDOUT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as service:
-        try:
-            url = address_in(service)
-            with urllib.request.urlopen(f"{url}/v1/health") as answer:
-                assert answer.status == 200
-            with urllib.request.urlopen(f"{url}/") as page:
-                assert b"<html" in page.read()
-            query = json.dumps({"id": 0, "k": 5}).encode()
-            asked = urllib.request.Request(f"{url}/v1/search", query, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked) as answer:
-                assert len(json.load(answer)["ids"]) == 5
-        finally:
-            service.send_signal(signal.SIGINT)
-            service.communicate(timeout=60)
-        assert service.returncode == 0
-
-
-def address_in(service: subprocess.Popen[str]) -> str:
-    """What a service says where it listens."""
-    told = []
-    for line in service.stdout or ():
-        told.append(line)
-        if found := re.search(r"http://[\d.]+:\d+", line):
-            return found[0]
-    raise AssertionError("no address in: " + "".join(told))

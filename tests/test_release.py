@@ -77,9 +77,3 @@ def test_a_version_that_differs(tree):
     (sentence,) = refusals(tree)
     assert sentence.startswith("the versions differ: ")
     assert f"1.3.0 in {name}" in sentence
-
-
-def test_everything_is_said_at_once(tree):
-    git(tree, "switch", "--create", "side")
-    replace(tree, "CITATION.cff", "1.2.3", "1.3.0")
-    assert len(refusals(tree)) == 2

@@ -76,15 +76,6 @@ def write_ipc(path: Path, vectors: np.ndarray) -> Path:
     return path
 
 
-def write_ipc_folder(path: Path, vectors: np.ndarray) -> Path:
-    path.mkdir()
-    whole = table(vectors)
-    for name, part in (("0.arrow", whole.slice(0, 333)), ("1.feather", whole.slice(333))):
-        with pyarrow.ipc.new_file(path / name, whole.schema) as file:
-            file.write_table(part, max_chunksize=200)
-    return path
-
-
 def write_npy(path: Path, vectors: np.ndarray) -> Path:
     np.save(path, vectors)
     np.save(path.with_suffix(".ids.npy"), IDS)
@@ -107,7 +98,6 @@ WRITERS: dict[str, tuple[str, Writer]] = {
     "parquet": ("x.parquet", write_parquet),
     "parquet folder": ("x", write_parquet_folder),
     "ipc": ("x.arrow", write_ipc),
-    "ipc folder": ("x", write_ipc_folder),
     "npy": ("x.npy", write_npy),
     "zarr": ("x.zarr", write_zarr),
 }

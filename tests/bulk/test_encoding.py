@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from onlinehash import Encoder, bulk, evaluate
-from onlinehash.bulk.folder import MANIFEST
-from onlinehash.errors import InvalidInput, StorageError
+from onlinehash.errors import InvalidInput
 from tests.bulk.data import IDS, LEARNERS, QUERIES, N, X, Y, learned, same_parts, written
 
 ON = "local://1"  # this process
@@ -43,19 +39,6 @@ def test_codes_are_those_of_the_encoder(kind: str, learner: Any, tmp_path: Path)
     assert encoded.codes == learner.encode(X)
     np.testing.assert_array_equal(encoded.ids, np.arange(N) if kind == "zarr" else IDS)
     np.testing.assert_array_equal(encoded.labels, Y)
-
-
-def test_parts_are_parquet_for_everybody(encoder: Encoder, tmp_path: Path) -> None:
-    bulk.encode(encoder, source(tmp_path), tmp_path / "codes", ON)
-    table = pyarrow.concat_tables(map(parquet.read_table, sorted((tmp_path / "codes").glob("*.parquet"))))
-    assert table.column_names == ["row", "id", "label", "code"]
-    assert table["code"].type == pyarrow.binary(2)
-    assert table["row"].to_pylist() == list(range(N))
-    packed = np.frombuffer(b"".join(table["code"].to_pylist()), np.uint8).reshape(N, 2)
-    np.testing.assert_array_equal(packed, encoder.encode(X).to_faiss())
-    document = json.loads((tmp_path / "codes" / MANIFEST).read_text())
-    facts = {name: document[name] for name in ("n_bits", "n_models", "version", "complete")}
-    assert facts == {"n_bits": 16, "n_models": 1, "version": encoder.version, "complete": True}
 
 
 def test_a_rerun_makes_only_what_is_missing_or_damaged(encoder: Encoder, tmp_path: Path) -> None:
@@ -99,22 +82,6 @@ def test_bad_vectors_are_told_by_their_row(encoder: Encoder, tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match=r"vectors of 12 numbers.*got 5"):
         bulk.encode(encoder, source(tmp_path, vectors=np.ascontiguousarray(X[:, :5])), tmp_path / "other", ON)
     assert not (tmp_path / "other").exists()
-
-
-def test_a_disk_that_fails_is_tried_again_then_told(encoder: Encoder, tmp_path: Path) -> None:
-    opened, codes = source(tmp_path), tmp_path / "codes"
-    (codes / "part-000002.parquet").mkdir(parents=True)  # where no file can be put
-    (codes / MANIFEST).write_bytes(manifest_of(encoder, opened, tmp_path))
-    with pytest.raises(StorageError, match=r"1 of 8 parts failed 3 times .*what is done is kept"):
-        bulk.encode(encoder, opened, codes, ON)
-    (codes / "part-000002.parquet").rmdir()
-    assert bulk.encode(encoder, opened, codes, ON).n_found == 7
-    assert bulk.read_codes(codes).codes == encoder.encode(X)
-
-
-def manifest_of(encoder: Encoder, opened: bulk.Source, folder: Path) -> bytes:
-    bulk.encode(encoder, opened, folder / "elsewhere", ON)
-    return (folder / "elsewhere" / MANIFEST).read_bytes()
 
 
 def test_only_changed_bits_are_encoded_anew(learner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

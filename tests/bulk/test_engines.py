@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
-from pyarrow import parquet
 
 import onlinehash
 from onlinehash import Encoder, bulk, evaluate
 from onlinehash.bulk.on_processes import Processes
-from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError
-from tests.bulk.data import QUERIES, X, Y, learned, readers, same_parts, table, waiting, written
+from onlinehash.errors import ServiceUnavailable, StorageError
+from tests.bulk.data import QUERIES, X, Y, learned, readers, same_parts, waiting, written
 from tests.cli.running import done, refused
 from tests.servers import free_port, wait_until
-
-ROOT = Path(__file__).parents[2]
 
 #: Where files are, and what is expected of every engine.
 Work = tuple[Path, bulk.Source, Encoder]
@@ -100,17 +94,6 @@ def kill(process: int) -> None:
     os.kill(process, signal.SIGKILL)
 
 
-def kill_session(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a process and all that it started: what the death of a machine looks like."""
-    for pid in psutil.pids():
-        try:
-            if os.getsid(pid) == process.pid:
-                kill(pid)
-        except (ProcessLookupError, PermissionError):
-            continue  # gone meanwhile, or somebody else's
-    process.wait()
-
-
 @pytest.mark.long
 def test_processes(work: Work) -> None:
     with bulk.engine_of("local://2") as engine:
@@ -128,34 +111,6 @@ def test_dask_in_this_process(work: Work) -> None:
         check_command(work, on)
         with bulk.engine_of(on) as engine:
             check_everything_else(work, engine)
-
-
-@pytest.mark.long
-def test_who_starts_the_work_is_killed(work: Work) -> None:
-    folder, source, encoder = work
-    notes, target = folder / "notes", folder / "codes"
-    notes.mkdir()
-    script = (
-        "import sys; from pathlib import Path; import onlinehash; from onlinehash import bulk\n"
-        "from tests.bulk.data import waiting\n"
-        "model, source, notes, target = map(Path, sys.argv[1:])\n"
-        "opened = bulk.open_source(source, partition_rows=130)\n"
-        "bulk.encode(onlinehash.load(model), waiting(opened, notes, 3), target, 'local://2')\n"
-    )
-    command = [sys.executable, "-c", script, folder / "model.oh", folder / "x.parquet", notes, target]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    driver = subprocess.Popen([*map(str, command)], env=environment, start_new_session=True)
-    try:
-        wait_until(lambda: len(readers(notes)) == 2, "parts to be under way")  # all before them are made
-        before = {path.name: path.stat().st_ino for path in target.glob("part-*.parquet")}
-    finally:
-        kill_session(driver)
-    assert sorted(before) == [f"part-{number:06}.parquet" for number in range(3)]
-    with pytest.raises(InvalidInput, match="are incomplete"):
-        bulk.read_codes(target)
-    assert bulk.encode(encoder, source, target, "local://1") == (1000, len(source.partitions), 3)
-    assert same_parts(target, folder / "expected")
-    assert {name: (target / name).stat().st_ino for name in before} == before
 
 
 # ------------------------------------------------------------------ what goes wrong
@@ -201,18 +156,3 @@ def test_nobody_at_the_address(scheme: str, tmp_path: Path) -> None:
     assert code == ServiceUnavailable.exit_code
     assert "cannot connect to" in told
     assert not (tmp_path / "codes").exists()
-
-
-def test_the_column_of_vectors_has_a_name(tmp_path: Path) -> None:
-    learner, vectors = learned("OH"), tmp_path / "vectors"
-    onlinehash.save(learner, tmp_path / "model.oh")
-    vectors.mkdir()
-    parquet.write_table(table(X, vector="after").append_column("before", table(-X)["vector"]), vectors / "x.parquet")
-    arguments = ("encode", tmp_path / "model.oh", vectors, "--on", "local://1", "-o", tmp_path / "codes")
-    assert "--column NAME" in refused(*arguments)[1]
-    assert "expected a column between" in refused(*arguments, "--column", "between")[1]
-    assert "choose a folder outside" in refused(*arguments[:-1], vectors / "codes", "--column", "after")[1]
-    done(*arguments, "--column", "before")
-    assert bulk.read_codes(tmp_path / "codes").codes == learner.encode(-X)
-    alone = (*arguments[:3], "--column", "before")
-    assert refused(*alone) == (2, "--column needs --on ENGINE.")

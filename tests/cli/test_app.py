@@ -117,28 +117,6 @@ def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest
     assert (code, told) == (1, "codes.npy: No space left on device.")
 
 
-def test_demo_is_passed_what_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onlinehash import demo
-
-    asked: dict[str, Any] = {}
-
-    def run(report: str, seed: int, console: Any) -> list[dict[str, Any]]:
-        asked.update(report=report, seed=seed)
-        console.print("the table")
-        return [{"name": "LSH", "map_after": np.float64(0.5)}]
-
-    monkeypatch.setattr(demo, "run", run)
-    report = tmp_path / "r.html"
-    table, offer, *others = done("demo", "--report", report, "--seed", 3).out.splitlines()
-    assert (table, others) == ("the table", [])
-    assert re.search(r"serve --demo; .*serve --demo text$", offer)
-    assert asked == {"report": str(report), "seed": 3}
-    outcome = onlinehash("demo", "--json")
-    results = [{"name": "LSH", "map_after": 0.5}]
-    assert outcome.document == {"report": "report.html", "seed": 0, "results": results}
-    assert outcome.err == "the table\n"
-
-
 # ------------------------------------------------------------------ the document
 
 
@@ -176,21 +154,6 @@ def test_help_loads_nothing_heavy() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.stderr.strip() == ""
     assert "--resume" in ended.stdout
-
-
-def test_output_that_nobody_reads_on(tmp_path: Path) -> None:
-    """As in `onlinehash encode ... | head -1`."""
-    model = tmp_path / "m.oh"
-    expected = OnlineHashing(16, random_state=0).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
-    package.save(expected, model)
-    np.save(tmp_path / "x.npy", np.repeat(DATA.X, 2000, axis=0))  # more codes than a pipe holds
-    encoding = process("encode", model, tmp_path / "x.npy")
-    assert encoding.stdout is not None
-    assert encoding.stdout.readline().strip() == "".join("01"[int(b)] for b in expected.transform(DATA.X[:1])[0])
-    encoding.stdout.close()
-    encoding.stdout = None
-    assert encoding.communicate()[1] == ""
-    assert encoding.returncode == 1
 
 
 def test_completion() -> None:

@@ -40,12 +40,6 @@ def test_a_sound_index(folder: Path) -> None:
     assert lines[-1].startswith("sound ")
 
 
-def test_beside_a_writer(folder: Path) -> None:
-    with LiveIndex.open(folder) as index:
-        index.remove(range(10))
-        assert done("check", folder, "--json").document["items"] == 70
-
-
 def test_problems_have_a_line_each(folder: Path) -> None:
     change(folder, "UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 7")
     change(folder, "UPDATE encoders SET facts = '{}' WHERE key = 1")

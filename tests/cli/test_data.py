@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onlinehash import datasets
-from tests.cli.running import done, onlinehash
+from tests.cli.running import done
 from tests.datasets.writing import write_mnist
 
 X = np.random.default_rng(0).random((20, 3), np.float32)
@@ -34,12 +34,3 @@ def test_a_folder(folder: Path) -> None:
     assert mnist.endswith("checked: not verified")
     assert "from http://corpus-texmex.irisa.fr/" in " ".join(lines)
     assert lines[-1] == "files that can be read: mine.npz"
-
-
-def test_verify_finds_what_is_not_the_published_file(folder: Path) -> None:
-    outcome = onlinehash("data", folder, "--verify")
-    assert (outcome.code, outcome.err) == (4, "")
-    assert "train-labels-idx1-ubyte.gz has the MD5" in outcome.out
-    as_json = onlinehash("data", folder, "--verify", "--json")
-    assert as_json.code == 4
-    assert len(next(one for one in as_json.document["sets"] if one["name"] == "mnist")["problems"]) == 4

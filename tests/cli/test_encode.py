@@ -67,38 +67,6 @@ def test_text_and_json(files: tuple[Path, Path], learner: Any, tmp_path: Path) -
     assert document["output"] == str(tmp_path / "c.npy")
 
 
-def test_an_encoder_encodes_too(tmp_path: Path, files: tuple[Path, Path], learner: Any) -> None:
-    onlinehash.save(learner.snapshot(), tmp_path / "e.oh")
-    assert done("encode", tmp_path / "e.oh", files[1]).out.splitlines() == text_of(learner)
-    onlinehash.save(learner.encode(DATA.X), tmp_path / "c.oh")
-    code, message = refused("encode", tmp_path / "c.oh", files[1])
-    assert (code, message) == (2, f"expected a learner or an encoder in {tmp_path / 'c.oh'}, got Codes.")
-
-
-@pytest.mark.parametrize("header", ["p,q,r,s,label", "id,p,q,r,s"])
-def test_labels_and_ids_are_left_alone(files: tuple[Path, Path], learner: Any, header: str) -> None:
-    names = header.split(",")
-    rows = [[*numbers] if "id" not in names else [f"i{k}", *numbers] for k, numbers in enumerate(DATA.X.tolist())]
-    lines = [header, *(",".join(map(str, row + ["z"] * (len(names) - len(row)))) for row in rows)]
-    out = done("encode", files[0], "-", "--format", "csv", stdin="\n".join(lines)).out
-    assert out.splitlines() == text_of(learner)
-
-
-def test_what_encode_refuses(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    model, vectors = files
-    endings = "expected an output that ends in .npy, .npz, .txt, .oh, or -, got "
-    assert refused("encode", model, vectors, "-o", "codes") == (2, f"{endings}'codes'.")
-    assert refused("encode", model, vectors, "-o", "codes.csv") == (2, f"{endings}'codes.csv'.")
-    assert refused("encode", model, vectors, "--bits")[1].startswith("--bits needs an output")
-    assert refused("encode", model, vectors, "--bits", "-o", "c.oh")[1].startswith("--bits needs an output")
-    assert refused("encode", model, vectors, "-o", tmp_path / "no" / "c.npy")[1].endswith("create it first.")
-    assert refused("encode", tmp_path / "no.oh", vectors)[0] == 2
-    np.save(tmp_path / "wide.npy", DATA.A[:, :3])
-    code, message = refused("encode", model, tmp_path / "wide.npy")
-    assert (code, message) == (2, f"{tmp_path / 'wide.npy'}, row 0: expected vectors of 4 numbers, got 3.")
-    assert refused("encode", model, "-", "-o", tmp_path / "c.npy")[1].startswith("there are no vectors")
-
-
 def test_files_that_are_not_ours(tmp_path: Path, files: tuple[Path, Path]) -> None:
     whole = files[0].read_bytes()
     (tmp_path / "half.oh").write_bytes(whole[: len(whole) // 2])

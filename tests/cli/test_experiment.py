@@ -13,11 +13,7 @@ from unittest import mock
 import pytest
 
 from onlinehash.experiments import runner
-from onlinehash.experiments.plan import read_plan
-from onlinehash.experiments.readings import known_readings
-from onlinehash.experiments.results import Store
 from tests.cli.running import onlinehash
-from tests.experiments.made_up import made_up, named_sets
 from tests.processes import children, is_alive
 
 PLAN = """
@@ -89,56 +85,6 @@ def test_tables_are_printed(plan, folder):
     assert "OH, linear" in told.out
     assert "±" in told.out
     assert onlinehash("experiment", "table", plan, "--results", folder, "--json").document
-
-
-@pytest.fixture(scope="module")
-def read_otherwise(tmp_path_factory) -> Path:
-    """Made-up results of a plan, as it is and under a reading."""
-    folder = tmp_path_factory.mktemp("read-otherwise")
-    plan, store = read_plan("beta"), Store(folder)
-    for one in (plan, plan.under(known_readings()["48-bits"])):
-        for row in made_up(one, named_sets("labelme", "cifar10")):
-            store.add(row.result)
-    return folder
-
-
-def test_claims_under_a_reading(read_otherwise):
-    arguments = "experiment", "claims", "--results", read_otherwise
-    planned = {claim["name"]: claim for claim in onlinehash(*arguments, "--json").document}
-    under = onlinehash(*arguments, "--reading", "48-bits", "--json")
-    assert under.code == 0, under.err
-    assert {claim["reading"] for claim in under.document} == {"48-bits"}
-    judged = [claim for claim in under.document if claim["verdict"] != "not tested"]
-    assert judged
-    assert all("beta" in claim["plans"] and claim["seeds"] == [3, 3] for claim in judged)  # three under a reading
-    assert all(claim["planned"] != "not tested" for claim in judged)
-    assert all(claim["measured"] != planned[claim["name"]]["measured"] for claim in judged)
-    told = onlinehash(*arguments, "--reading", "48-bits")
-    assert told.out.startswith("Under the reading 48-bits: ")
-    first, number = judged[0], 1 + list(planned).index(judged[0]["name"])
-    verdicts = f"{first['verdict']}; as planned, by the same lengths and seeds: {first['planned']}"
-    assert f"{number}. {first['text']}\n   {verdicts}\n   {first['measured'].splitlines()[0]}" in told.out
-    assert onlinehash(*arguments, "--reading", "all", "--json").document == under.document  # no other one was run
-
-
-def test_plans_are_listed():
-    assert "beta" in onlinehash("experiment", "list").out
-    assert {plan["name"] for plan in onlinehash("experiment", "list", "--json").document} > {"beta", "online", "batch"}
-
-
-def test_data_of_ones_own(plan, tmp_path):
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    np.savez(tmp_path / "mine.npz", X=rng.standard_normal((200, 4)), y=rng.integers(0, 3, 200))
-    ran = onlinehash(
-        "experiment", "run", plan, "--data", tmp_path / "mine.npz", "--seeds", 1, "--workers", 1, "--method", "ITQ",
-        "--results", tmp_path / "runs", "--json",
-    )  # fmt: skip
-    assert ran.code == 0, ran.err
-    assert ran.document["done"] == 7  # three by two lengths, and floats
-    told = onlinehash("experiment", "table", plan, "--method", "ITQ", "--results", tmp_path / "runs")
-    assert "ITQ" in told.out
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
@@ -221,21 +167,3 @@ def test_kept_results_can_be_verified(known_runs, tmp_path):
     assert places == {("centring (quick)", "as planned", "map")}
     other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
     assert other.document != checked.document
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("run", "nothing"), "expected a plan among"),
-        (("run", "beta", "--data", "no.npz"), "no.npz"),
-        (("run", "beta", "--data", "other=digits"), "other=digits"),
-        (("run", "loss", "--data", "gist1m=digits"), "role photo-tourism"),
-        (("figure", "beta", "--results", "nowhere"), "no results in nowhere"),
-        (("verify", "--results", "nowhere"), "no results in nowhere"),
-    ],
-)
-def test_what_cannot_be_is_told_in_one_sentence(arguments, message):
-    told = onlinehash("experiment", *arguments)
-    assert told.code == 2
-    assert message in told.err
-    assert len(told.err.strip().splitlines()) == 1

@@ -20,7 +20,6 @@ from onlinehash import (
     MultiModelOnlineHashing,
     OnlineHashing,
 )
-from onlinehash.cli import index as indexing
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(1100)  # more than a block
@@ -73,26 +72,6 @@ def test_both_kinds_and_fusions_find_what_the_library_finds(folder: Path, learne
     assert len(search("i.oh", "x.npy", "-k", 1)) == 1100
 
 
-@pytest.mark.parametrize("fusion", ["min", "sum"])
-def test_the_fusion_is_the_models(folder: Path, fusion: str) -> None:
-    learner = MultiModelOnlineHashing(6, n_models=2, fusion=fusion, random_state=0)
-    onlinehash.save(learner.partial_fit_pairs(DATA.A, DATA.B, DATA.similar).snapshot(), "e.oh")
-    assert done("index", "x.npy", "--model", "e.oh", "-o", "i.oh", "--json").document["fusion"] == fusion
-
-
-def test_tables_are_for_many_short_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kind(n: int, n_bits: int, fusion: str, n_models: int = 1) -> str:
-        return indexing.best_kind(Codes.from_bits(np.zeros((n, n_models * n_bits), np.bool_), n_models), fusion)
-
-    assert indexing.MANY == 3_000_000
-    monkeypatch.setattr(indexing, "MANY", 100)
-    assert kind(100, 64, "min") == "multi"
-    assert kind(99, 64, "min") == "flat"
-    assert kind(100, 65, "min") == "flat"
-    assert kind(100, 64, "min", 3) == "multi"
-    assert kind(100, 64, "sum", 3) == "flat"
-
-
 # ------------------------------------------------------------------ ids
 
 
@@ -138,33 +117,6 @@ def test_ids_of_every_source(folder: Path, written: list[Any], expected: list[An
         assert onlinehash.load("i.oh").ids.tolist() == expected
 
 
-def test_ids_that_cannot_be(folder: Path) -> None:
-    def told(*arguments: str) -> str:
-        code, message = refused("index", *arguments, "--model", "m.oh", "-o", "i.oh")
-        assert code == 2
-        assert not Path("i.oh").exists()
-        return message
-
-    write_csv("x.csv", NAMES)
-    assert told("x.csv", "--ids", "sku") == (
-        "x.csv: expected the column sku for the ids (there is no file of that name), got the columns id, p, q, r, s."
-    )
-    write_csv("twice.csv", ["a", *NAMES[1:1099], "a"])
-    assert told("twice.csv") == "the id 'a' occurs twice; ids must be unique."
-    write_csv("gap.csv", [*NAMES[:-1], ""])
-    assert told("gap.csv") == "gap.csv, line 1101: expected a number of 64 bits or a text as id, got nothing."
-    np.save("few.npy", np.arange(3))
-    assert told("x.npy", "--ids", "few.npy") == "expected 1100 ids, one for each item, got 3."
-    np.save("real.npy", np.arange(1100) / 2)
-    assert "all integers or all strings" in told("x.npy", "--ids", "real.npy")
-    Path("latin.txt").write_bytes(b"caf\xe9\n")
-    assert (
-        told("x.npy", "--ids", "latin.txt") == "latin.txt is neither an npy file nor UTF-8 text with one id per line."
-    )
-    done("encode", "m.oh", "x.npy", "-o", "c.oh")
-    assert told("c.oh", "--ids", "sku") == "no such file of ids: sku; codes have no columns that could hold them."
-
-
 # ------------------------------------------------------------------ codes
 
 
@@ -204,28 +156,6 @@ def test_bytes_as_wide_as_a_vector_are_vectors(folder: Path) -> None:
     np.save("bytes.npy", X)  # four features, and four bytes of codes
     done("index", "bytes.npy", "--model", "m.oh", "-o", "i.oh")
     assert onlinehash.load("i.oh").codes == learner.encode(X)
-
-
-def test_codes_that_cannot_be(folder: Path) -> None:
-    def told(*arguments: str) -> str:
-        code, message = refused("index", *arguments, "-o", "i.oh")
-        assert code == 2
-        return message
-
-    Path("c.txt").write_text("0101\n0111\n012\n")
-    assert told("c.txt") == "c.txt, line 3: expected a code of 4 digits 0 and 1, got '012'."
-    Path("empty.txt").write_text("")
-    assert told("empty.txt") == "empty.txt has no vectors or codes."
-    assert told("no.txt") == "no such file: no.txt."
-    assert told("m.oh").startswith("expected codes in m.oh, got ")
-    np.savez("c.npz", packed=np.zeros((5, 3), np.uint8), n_bits=30, n_models=1)
-    assert told("c.npz").startswith("c.npz: expected packed codes of dtype uint8 and shape (n, 4) for 30 bits")
-    onlinehash.save(Codes.from_bits(np.zeros((5, 7), np.bool_)), "c.oh")
-    assert told("c.oh", "--model", "m.oh").startswith(
-        "expected the encoder that made Codes(n=5, n_bits=7), got Encoder("
-    )
-    Path("broken.npz").write_text("no zip")
-    assert told("broken.npz", "--model", "m.oh").startswith("cannot read broken.npz as named arrays")
 
 
 # ------------------------------------------------------------------ what search prints, writes and refuses
@@ -281,11 +211,3 @@ def test_what_search_refuses(folder: Path) -> None:
     assert told("i.oh", "short.oh").startswith("expected codes of equal width, got Codes(n=2, n_bits=5) and ")
     Path("none.csv").write_text("p,q,r,s\n")
     assert told("i.oh", "none.csv") == "none.csv has no vectors or codes."
-
-
-def test_a_model_without_functions_cannot_index(folder: Path) -> None:
-    onlinehash.save(OnlineHashing(8), "new.oh")
-    assert refused("index", "x.npy", "--model", "new.oh", "-o", "i.oh")[0] == 3
-    code, message = refused("index", "x.npy", "-o", "i.oh")
-    assert code == 2
-    assert message.endswith("make the index with --model FILE.")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import onlinehash
-from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
+from onlinehash import MultiModelOnlineHashing, OnlineHashing
 from tests.cli.running import Data, done, refused
 from tests.cli.running import onlinehash as run
 
@@ -33,82 +30,25 @@ def from_pairs(**params: Any) -> Any:
     return OnlineHashing(**{"n_bits": 16, "random_state": 0} | params).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
 
 
-# ------------------------------------------------------------------ every kind of file
+# ------------------------------------------------------------------ files
 
 
-def write_pairs(path: Path) -> None:
-    if path.suffix == ".jsonl":
-        DATA.write_pairs(path)
-    elif path.suffix == ".csv":
-        rows = np.column_stack([DATA.A, DATA.B, np.where(DATA.similar, 1, -1)]).tolist()
-        header = [f"{side}_{k}" for side in "ab" for k in range(4)] + ["similar"]
-        path.write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]))
-    elif path.suffix == ".parquet":
-        columns = {"a": DATA.A.tolist(), "b": DATA.B.tolist(), "similar": DATA.similar}
-        parquet.write_table(pa.table(columns), path)
-    else:
-        np.savez(path, A=DATA.A, B=DATA.B, similar=DATA.similar)
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "npz"])
-def test_pairs_from_every_format(tmp_path: Path, ending: str) -> None:
-    write_pairs(tmp_path / f"pairs.{ending}")
-    done("learn", tmp_path / f"pairs.{ending}", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
+def test_a_file_of_pairs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pairs.npz", A=DATA.A, B=DATA.B, similar=DATA.similar)
+    done("learn", tmp_path / "pairs.npz", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
     same(tmp_path / "m.oh", from_pairs())
 
 
-def test_zeros_and_ones_in_a_named_column(tmp_path: Path) -> None:
-    """What a click log holds; a column similar that is not the one named is not looked at."""
-    header = [f"{side}_{k}" for side in "ab" for k in range(4)] + ["Clicked", "similar"]
-    rows = np.column_stack([DATA.A, DATA.B, DATA.similar.astype(int)]).tolist()
-    lines = [[*map(str, row[:-1]), f"{row[-1]:.0f}", "?"] for row in rows]
-    (tmp_path / "p.csv").write_text("\n".join(",".join(line) for line in [header, *lines]))
-    done(
-        "learn",
-        tmp_path / "p.csv",
-        "--similar-column",
-        "clicked",
-        "--method",
-        "OH",
-        "--bits",
-        16,
-        "-o",
-        tmp_path / "m.oh",
-    )
-    same(tmp_path / "m.oh", from_pairs())
-
-
-def write_points(path: Path) -> list[object]:
-    """Labelled points; further arguments that reading them needs."""
-    rows = list(zip(DATA.X.tolist(), DATA.y.tolist(), strict=True))
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps({"x": x, "label": y}) + "\n" for x, y in rows))
-    elif path.suffix == ".csv":
-        path.write_text("\n".join(["p,q,r,s,kind", *(",".join(map(str, [*x, y])) for x, y in rows)]))
-    elif path.suffix == ".parquet":
-        parquet.write_table(pa.table({"vector": DATA.X.tolist(), "y": DATA.y}), path)
-    elif path.suffix == ".npz":
-        np.savez(path, X=DATA.X, y=DATA.y)
-    else:
-        np.save(path, DATA.X)
-        np.save(path.with_name("labels.npy"), DATA.y)
-        return ["--labels", path.with_name("labels.npy")]
-    return []
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "npz", "npy"])
-def test_labelled_vectors_from_every_format(tmp_path: Path, ending: str) -> None:
-    more = write_points(tmp_path / f"points.{ending}")
-    done("learn", tmp_path / f"points.{ending}", *more, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
+def test_vectors_and_their_labels(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", DATA.X)
+    np.save(tmp_path / "y.npy", DATA.y)
+    files = [tmp_path / "x.npy", "--labels", tmp_path / "y.npy"]
+    done("learn", *files, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
     same(tmp_path / "m.oh", OnlineHashing(16, random_state=0).partial_fit(DATA.X, DATA.y))
 
 
 def test_standard_input(tmp_path: Path) -> None:
     done("learn", "-", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
-    same(tmp_path / "m.oh", from_pairs())
-    write_pairs(tmp_path / "p.csv")
-    text = (tmp_path / "p.csv").read_text()
-    done("learn", "-", "--format", "csv", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", stdin=text)
     same(tmp_path / "m.oh", from_pairs())
 
 
@@ -147,22 +87,6 @@ def test_parameters(tmp_path: Path) -> None:
     assert onlinehash.load(model).n_bits == 64
 
 
-def test_features(tmp_path: Path) -> None:
-    text, features = "rbf:7,width=1.5,normalize=true", RbfAnchors(7, width=1.5, normalize=True)
-    done("learn", "-", "--method", "OH", "--bits", 16, "--features", text, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
-    same(tmp_path / "m.oh", from_pairs(features=features))
-
-
-def test_lsh_needs_no_labels(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", DATA.X)
-    (tmp_path / "x.csv").write_text("\n".join(["p,q,r,s", *(",".join(map(str, x)) for x in DATA.X.tolist())]))
-    for name in ("x.npy", "x.csv"):
-        out = done("learn", tmp_path / name, "--method", "LSH", "--bits", 16, "-o", tmp_path / "m.oh", "--json")
-        same(tmp_path / "m.oh", LSH(16, random_state=0).observe(DATA.X))
-        assert [line["event"] for line in out.lines] == ["saved"]
-        assert out.lines[0]["points"] == 60
-
-
 # ------------------------------------------------------------------ what it says
 
 
@@ -191,17 +115,6 @@ def test_rows_tell_what_the_pairs_since_the_row_before_did(tmp_path: Path) -> No
     assert last["update_rate"] == pytest.approx((updates.step > 0).mean())
 
 
-def test_limit(tmp_path: Path) -> None:
-    limit = 37
-    rest = ["--method", "OH", "--bits", 16, "--limit", limit, "-o", tmp_path / "m.oh", "--json"]
-    rows = done("learn", "-", *rest, stdin=DATA.jsonl(slice(0, limit)) + "not looked at").lines
-    assert rows[-2]["pairs"] == rows[-1]["pairs"] == limit
-    expected = OnlineHashing(16, random_state=0)
-    same(tmp_path / "m.oh", expected.partial_fit_pairs(DATA.A[:limit], DATA.B[:limit], DATA.similar[:limit]))
-    more = write_points(tmp_path / "x.npy")
-    assert done("learn", tmp_path / "x.npy", *more, *rest).lines[-1]["points"] == 2 * min(limit, 30)
-
-
 # ------------------------------------------------------------------ going on
 
 
@@ -218,34 +131,6 @@ def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, features: list[
     counted = [row["pairs"] for row in at_once.lines]
     assert [row["pairs"] for row in rest.lines] == [pairs for pairs in counted if pairs > cut]
     assert rest.lines[-1]["cumulative_loss"] == at_once.lines[-1]["cumulative_loss"]
-
-
-def test_resume_with_a_labelled_point_that_waits(tmp_path: Path) -> None:
-    model, cut = tmp_path / "m.oh", 33
-    for name, rows in (("first", slice(0, cut)), ("rest", slice(cut, None))):
-        np.savez(tmp_path / f"{name}.npz", X=DATA.X[rows], y=DATA.y[rows])
-    done("learn", tmp_path / "first.npz", "--method", "OH", "--bits", 16, "-o", model)
-    rows = done("learn", tmp_path / "rest.npz", "--resume", model, "-o", model, "--json").lines
-    same(model, OnlineHashing(16, random_state=0).partial_fit(DATA.X, DATA.y))
-    assert [row["pairs"] for row in rows[:-1]] == [p for p in (1, 2, 4, 8, 16, 30) if p > cut // 2]
-
-
-def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
-    model = tmp_path / "m.oh"
-    done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, stdin=DATA.jsonl())
-    for option, value in (
-        ("--bits", 8),
-        ("--method", "LSH"),
-        ("--set", "C=1"),
-        ("--seed", 0),
-        ("--features", "rbf"),
-    ):
-        code, message = refused("learn", "-", "--resume", model, option, value, "-o", model, stdin=DATA.jsonl())
-        assert code == 2
-        assert message == f"{option} cannot be combined with --resume: {model} already has its parameters."
-    onlinehash.save(onlinehash.load(model).snapshot(), tmp_path / "e.oh")
-    code, message = refused("learn", "-", "--resume", tmp_path / "e.oh", "-o", model, stdin=DATA.jsonl())
-    assert (code, message) == (2, f"expected a learner in {tmp_path / 'e.oh'}, got Encoder.")
 
 
 # ------------------------------------------------------------------ what it refuses
@@ -292,12 +177,3 @@ def test_a_bad_line_after_some_rows_ends_with_one_sentence(tmp_path: Path) -> No
     assert outcome.code == 2
     assert outcome.err == "onlinehash: standard input, line 2401: expected a JSON object, got 'oops'.\n"
     assert not (tmp_path / "m.oh").exists()
-
-
-def test_warnings_are_told_like_errors(tmp_path: Path) -> None:
-    arguments = ["learn", "-", "--method", "OH", "--bits", 16, "--set", "similar_radius=9", "-o", tmp_path / "m.oh"]
-    outcome = run(*arguments, stdin=DATA.jsonl())
-    assert outcome.code == 0
-    assert outcome.err.startswith("onlinehash: warning: similar_radius=9 is not below")
-    outcome = run(*arguments, "--json", stdin=DATA.jsonl())
-    assert json.loads(outcome.err)["warning"].startswith("similar_radius=9 is not below")

@@ -85,16 +85,6 @@ def test_a_log_that_grows_is_read_on(tmp_path: Path) -> None:
             feedback.learn(index, file)
 
 
-def test_a_row_that_is_wrong_stops_before_its_block(tmp_path: Path) -> None:
-    file = lines(tmp_path / "log.jsonl", [*LOG, {"text": "a", "shown": [0], "clicked": [4]}])
-    with index_in(None) as index:
-        before = taught(index)
-        with pytest.raises(InvalidInput, match="line 4: the clicked id 4 is not among those shown"):
-            feedback.learn(index, file)
-        assert taught(index) == before
-        assert index.positions == {}
-
-
 def test_ratings_count_by_how_far_they_are_from_the_middle(tmp_path: Path) -> None:
     rows = [
         {"text": "sun", "id": 3, "rating": 5},
@@ -228,13 +218,3 @@ def test_bad_rows_are_left_out_where_asked(tmp_path: Path, monkeypatch: pytest.M
     only_bad = lines(tmp_path / "bad.jsonl", [bad[1], bad[0]])
     code, said = refused("learn", "--clicks", only_bad, "--index", tmp_path / "items", "--skip-bad")
     assert (code, "line 1: the clicked id" in said) == (2, True)  # what is wrong with its first row
-
-
-@pytest.mark.parametrize("column", ["shown", "clicked"])
-def test_a_cell_that_is_no_list_is_not_taken_for_no_clicks(tmp_path: Path, column: str) -> None:
-    index_in(tmp_path / "items").close()
-    cells = {"shown": '"[1, 2]"', "clicked": "[1]"} | {column: "1 2"}
-    (tmp_path / "log.csv").write_text(f"text,shown,clicked\nx,{cells['shown']},{cells['clicked']}\n")
-    code, said = refused("learn", "--clicks", tmp_path / "log.csv", "--index", tmp_path / "items")
-    assert code == 2
-    assert f"line 2: expected a list of ids such as [4, 17] for {column}, got '1 2'" in said

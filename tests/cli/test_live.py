@@ -19,15 +19,12 @@ from onlinehash import (
     Hits,
     LiveIndex,
     OnlineHashing,
-    RbfAnchors,
-    embed,
     refresh,
     save,
 )
 from onlinehash.errors import FormatError
 from onlinehash.live.storage import Storage
 from tests.cli.running import Data, done, refused
-from tests.embed.test_embedder import Letters
 
 DATA = Data.make(80)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
@@ -93,42 +90,6 @@ def test_info(path: Path) -> None:
     assert words["learned"].startswith("45 pairs;")
 
 
-def test_info_tells_which_embedder_made_the_vectors(path: Path) -> None:
-    with LiveIndex(n_bits=8, path=path, embed=embed.Embedding(Letters(), "letters:Letters")) as index:
-        index.add_texts(["a text"])
-    assert done("info", path, "--json").document["embedder"] == {"name": "letters:Letters", "n_features": 5}
-    assert facts_of(path)["embedder"] == "letters:Letters, vectors of 5 values"
-
-
-def test_info_without_hash_functions_and_with_a_policy_of_ones_own(path: Path) -> None:
-    class AtNight:
-        def due(self, index: Any) -> bool:
-            return False
-
-    with LiveIndex(OnlineHashing(8, features=RbfAnchors(500)), path=path, refresh=AtNight()) as index:
-        index.add(None, DATA.X)
-    found = done("info", path, "--json").document
-    assert (found["n"], found["encoder"], found["policy"], found["behind"]) == (80, None, None, {"bits": 0, "pairs": 0})
-    words = facts_of(path)
-    assert words["encoder"] == "none yet"
-    assert words["refresh"] == "one that is not stored"
-
-
-def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
-    code, message = refused("info", tmp_path)  # a folder, but of nothing
-    assert code == 2
-    assert str(tmp_path) in message
-    with LiveIndex(OnlineHashing(8), path=path) as index:
-        index.add(None, DATA.X)
-    code, message = refused("info", path, "--vectors", "x.npy")
-    assert code == 2
-    assert "got a live index in" in message
-    (path / "items.db").write_bytes((path / "items.db").read_bytes()[:5000])
-    code, message = refused("info", path)
-    assert code == 4
-    assert str(path) in message
-
-
 def answers(*arguments: object) -> list[tuple[list[Any], list[int]]]:
     """What `search --json` finds for each query."""
     return [(line["ids"], line["distances"]) for line in done("search", *arguments, "--json").lines]
@@ -191,27 +152,6 @@ def test_search_among_some_items(tmp_path: Path, path: Path) -> None:
     save(FlatIndex(Codes.from_bits(np.zeros((2, 12), np.bool_))), tmp_path / "i.oh")
     code, message = refused("search", tmp_path / "i.oh", codes, *asked)
     assert (code, "--where needs the folder of a live index" in message) == (2, True), message
-
-
-def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:
-    queries = tmp_path / "q.npy"
-    np.save(queries, DATA.X[:2])
-    code, message = refused("search", tmp_path, queries)  # a folder, but of nothing
-    assert code == 2
-    assert str(tmp_path) in message
-    with LiveIndex(OnlineHashing(8, features=RbfAnchors(500)), path=path) as index:
-        index.add(None, DATA.X)
-    code, message = refused("search", path, queries)
-    assert code == 3
-    assert message.startswith(f"{path} has no codes yet (80 items, ")
-    np.save(queries, DATA.X[:2, :3])
-    other = tmp_path / "other"
-    with LiveIndex(OnlineHashing(8, random_state=0), path=other) as index:
-        index.add(None, DATA.X)
-    assert refused("search", other, queries) == (2, f"{queries}, row 0: expected vectors of 4 numbers, got 3.")
-    assert refused("search", other, queries, "-o", other)[0] == 2
-    with LiveIndex.open(other):  # which the refused search let go of
-        pass
 
 
 #: Those that are one, or ask one: tests/cli/test_serve.py, tests/consume, tests/stores/test_postgres_cli.py.

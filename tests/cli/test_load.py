@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +103,6 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.
     assert (code, "has 1 rows, fewer than the 61" in said) == (2, True)
 
 
-def test_payloads_hold_what_json_holds(tmp_path: Path) -> None:
-    columns = {"text": ["a", "b"], "when": [date(2026, 1, 2)] * 2, "price": [1.5, float("nan")], "tags": [["x"], []]}
-    file = write(tmp_path / "items.parquet", columns)
-    done("load", file, tmp_path / "items", "--embed", "lexical:64")
-    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
-        assert index.vectors.shape == (2, 64)
-        assert index.get(0).payload == {"text": "a", "when": "2026-01-02", "price": 1.5, "tags": ["x"]}
-        assert index.get(1).payload == {"text": "b", "when": "2026-01-02", "tags": []}
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -174,16 +163,6 @@ def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
     assert "does not begin as it did when 2 rows of it were loaded" in refused("load", file, tmp_path / "items")[1]
     write(file, {"text": TEXTS[:4]})
     assert done("load", file, tmp_path / "items", "--json").document["added"] == 2
-
-
-def test_payloads_keep_the_names_of_columns_as_they_are_written(tmp_path: Path) -> None:
-    for name in ("items.jsonl", "items.csv"):
-        file = write(
-            tmp_path / name, {"ID": [1, 2], "Text": TEXTS[:2], "pageTitle": ["One", "Two"], "URL ": ["x", "y"]}
-        )
-        done("load", file, tmp_path / f"from {name}")
-        with LiveIndex.open(tmp_path / f"from {name}", read_only=True) as index:
-            assert index.get(2).payload == {"text": TEXTS[1], "pageTitle": "Two", "URL": "y"}
 
 
 def test_ids_of_a_csv_are_of_one_kind_in_all_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

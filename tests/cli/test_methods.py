@@ -41,21 +41,6 @@ def test_a_method_learns_and_loads_back(name: str, labelled: Path, tmp_path: Pat
     assert method.name in told
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_resuming_is_as_if_nothing_happened_or_refused(name: str, labelled: Path, tmp_path: Path) -> None:
-    parts = [tmp_path / "first.npz", tmp_path / "rest.npz"]
-    for path, rows in zip(parts, (slice(0, 51), slice(51, None)), strict=True):
-        np.savez(path, X=X[rows], y=Y[rows])
-    model, whole = tmp_path / "m.oh", tmp_path / "whole.oh"
-    done("learn", parts[0], "--method", name, "--bits", 8, "-o", model)
-    if registry.find(name).traits.unit == "batch":
-        assert "does not learn online" in refused("learn", parts[1], "--resume", model, "-o", model)[1]
-        return
-    done("learn", parts[1], "--resume", model, "-o", model)
-    done("learn", labelled, "--method", name, "--bits", 8, "-o", whole)
-    assert model.read_bytes() == whole.read_bytes()
-
-
 def test_pairs_for_a_method_that_cannot_use_them(tmp_path: Path) -> None:
     np.savez(tmp_path / "pairs.npz", A=X[:60], B=X[60:], similar=Y[:60] == Y[60:])
     code, told = refused("learn", tmp_path / "pairs.npz", "--method", "HCOH", "-o", tmp_path / "m.oh")

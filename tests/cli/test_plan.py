@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.cli.running import done, refused
+from tests.cli.running import done
 
 
 def test_without_a_number_of_items_there_is_a_table() -> None:
@@ -28,19 +26,3 @@ def test_json_has_all_of_it() -> None:
     assert live["memory"]["find"] == pytest.approx(2e8 * 512)  # a byte a value of every vector it may compare
     assert "find" not in plans["LiveIndex, codes only"]["memory"]
     assert plans["FlatIndex"]["probes_per_second"] is None
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--items", "many"], "whole number"),
-        (["--costs", "nowhere.toml"], "--measure"),
-    ],
-    ids=" ".join,
-)
-def test_nonsense_is_refused(options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, message = refused("plan", *options)
-    assert code == 2
-    assert told in message
-    assert list(tmp_path.iterdir()) == []

@@ -45,12 +45,6 @@ def test_what_contradicts_itself_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_with_an_index_keeps_its_learner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    LiveIndex(OnlineHashing(8, random_state=0), path=tmp_path / "items").close()
-    assert run(["serve", str(tmp_path / "items"), "--bits", "16", "--port", "0"]) == 2
-    assert "expected n_bits=8 as in" in capsys.readouterr().err
-
-
 def test_a_new_index_has_the_recommended_learner_and_an_older_one_its_own(tmp_path: Path) -> None:
     folder, nothing = str(tmp_path / "items"), parameters.Choices(None, None, None, None, None)
     few = replace(nothing, bits=8)

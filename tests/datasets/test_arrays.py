@@ -10,7 +10,7 @@ import pytest
 from onlinehash import datasets
 from onlinehash.datasets import Dataset
 from onlinehash.datasets import dataset as home
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import InvalidInput
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((30, 4)).astype(np.float32)
@@ -25,30 +25,6 @@ def test_npz(tmp_path):
     assert np.array_equal(found.y, Y)
     assert datasets.load("small.npz", folder=tmp_path).fingerprint == found.fingerprint
     assert found.nbytes == X.nbytes + Y.nbytes
-
-
-def test_npz_of_bytes_with_a_scale_and_an_offset_for_each_dimension(tmp_path):
-    bytes_, scale = rng.integers(0, 256, X.shape, np.uint8), np.float32([0.1, 0.2, 0.3, 0.4])
-    np.savez(tmp_path / "q.npz", x=bytes_, scale=scale, offset=np.float32([1, 2, 3, 4]), other=np.array(["left alone"]))
-    found = datasets.load(tmp_path / "q.npz")
-    assert found.X[7, 2] == np.float32(bytes_[7, 2]) * np.float32(0.3) + np.float32(3)
-    assert np.array_equal(found.X, bytes_.astype(np.float32) * scale + np.float32([1, 2, 3, 4]))
-    assert found.y is None
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"A": X}, "expected an array X, got none"),
-        ({"X": X * np.float32(np.nan)}, "contains NaN in row 0"),
-        ({"X": X, "y": Y[:5]}, "expected y with 30 entries"),
-    ],
-    ids=["no X", "nan", "labels"],
-)
-def test_npz_that_cannot_be_used(tmp_path, arrays, message):
-    np.savez(tmp_path / "bad.npz", **arrays)
-    with pytest.raises(InvalidInput, match=message):
-        datasets.load(tmp_path / "bad.npz")
 
 
 def test_npy_stays_on_the_disk_and_finds_its_labels(tmp_path):
@@ -103,15 +79,3 @@ def test_the_fingerprint_is_of_the_content(monkeypatch):
         Dataset("a", X[:, ::-1], Y).fingerprint,
     }
     assert len(others | {Dataset("a", X, Y).fingerprint}) == 4
-
-
-def test_what_cannot_be_loaded(tmp_path):
-    with pytest.raises(InvalidInput, match=r"a name among digits, .*mnist.*, got 'x\.docx'"):
-        datasets.load("x.docx")
-    with pytest.raises(InvalidInput, match=r"no such file: "):
-        datasets.load(tmp_path / "x.npz")
-    (tmp_path / "y.npz").mkdir()
-    with pytest.raises(InvalidInput, match="is a folder"):
-        datasets.load(tmp_path / "y.npz")
-    with pytest.raises(InvalidParameter, match="rows to be None or an integer of at least 1, got 0"):
-        datasets.load("digits", rows=0)

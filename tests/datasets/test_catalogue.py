@@ -49,12 +49,3 @@ def test_sums_that_agree(tmp_path, monkeypatch):
     one = found(tmp_path, "mnist", verify=True)
     assert (one.state, one.checked, one.problems) == ("here", "checksums", [])
     assert one.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
-
-
-def test_a_part_of_a_set(tmp_path):
-    write_mnist(tmp_path)
-    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
-        (tmp_path / name).unlink()
-    one = found(tmp_path, "mnist")
-    assert one.state == "in part"
-    assert one.problems == ["t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz not here"]

@@ -22,23 +22,6 @@ def test_mnist(tmp_path):
     assert len(datasets.load("mnist", folder=tmp_path, rows=2).y) == 2
 
 
-def test_one_file_with_the_labels_beside_it(tmp_path):
-    images, labels = write_mnist(tmp_path)
-    found = datasets.load(tmp_path / "t10k-images-idx3-ubyte.gz")
-    assert np.array_equal(found.X, images[6:].reshape(3, -1))
-    assert np.array_equal(found.y, labels[6:])
-    given = datasets.load(
-        tmp_path / "t10k-images-idx3-ubyte.gz",
-        labels=(tmp_path / "t10k-labels-idx1-ubyte.gz").rename(tmp_path / "l.gz"),
-    )
-    assert given.fingerprint == found.fingerprint
-    assert datasets.load(tmp_path / "t10k-images-idx3-ubyte.gz").y is None
-    with pytest.raises(InvalidInput, match="the labels of mnist are not in"):
-        idx.read_mnist(tmp_path, "mnist")
-    with pytest.raises(InvalidInput, match="holds labels, not images"):
-        datasets.load(tmp_path / "train-labels-idx1-ubyte.gz")
-
-
 WHOLE = idx_bytes(np.zeros((3, 4, 4), np.uint8))
 
 

@@ -8,7 +8,6 @@ import pytest
 from onlinehash import datasets
 from onlinehash.datasets import gist, photo_tourism
 from onlinehash.datasets.photo_tourism import read_bitmap
-from onlinehash.errors import FormatError, InvalidInput
 from tests.datasets.writing import write_bmp, write_patches
 
 rng = np.random.default_rng(0)
@@ -29,20 +28,3 @@ def test_patches_and_their_points(tmp_path):
     assert loaded.X.shape == (20, 512)
     assert np.array_equal(loaded.X, gist.describe(patches[:20]))
     assert np.array_equal(loaded.y, points[:20])
-
-
-def test_tiny_images_are_stored_column_by_column(tmp_path):
-    images = rng.integers(0, 256, (6, 32, 32, 3), np.uint8)
-    path = tmp_path / "tiny_images.bin"
-    path.write_bytes(b"".join(image.tobytes(order="F") for image in images))
-    found = datasets.TinyImages(path)
-    assert len(found) == 6
-    assert np.array_equal(found.images([4, 0]), images[[4, 0]])
-    assert np.array_equal(found.images(slice(2, 4)), images[2:4])
-    loaded = datasets.load("tiny-images-80m", folder=tmp_path, rows=2)
-    assert np.array_equal(loaded.X, images[:2].reshape(2, -1))
-    with pytest.raises(InvalidInput, match="rows from 0 to 5, got -1 to 6"):
-        found.images([-1, 6])
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FormatError, match="images of 3072 bytes each, got 18,431 bytes"):
-        datasets.TinyImages(path)

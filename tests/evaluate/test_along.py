@@ -47,20 +47,6 @@ def test_weights_count_one_by_one_and_in_arrays(tmp_path):
         np.testing.assert_array_equal(model.projection_, expected)
 
 
-def test_what_is_measured_becomes_an_attribute():
-    seen = []
-
-    def measure(model):
-        seen.append(model.n_pairs_seen_)
-        return {"seen": model.n_pairs_seen_, "loss": model.cumulative_loss_}
-
-    rows = list(evaluate.along(learner(), (A, B, SIMILAR), every=100, measure=measure))
-    assert seen == [100, 200, 250] == [row.seen for row in rows]
-    assert [row.loss for row in rows] == [row.cumulative_loss for row in rows]
-    with pytest.raises(AttributeError, match="no 'map'"):
-        _ = rows[0].map
-
-
 @pytest.mark.parametrize(
     ("stream", "every", "message"),
     [

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import evaluate
-from onlinehash.evaluate import histograms
 from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
 from tests.reference import ranking as reference
 
@@ -43,14 +42,3 @@ def test_by_hand():
     skipped = evaluate.precision_recall(identity(2), np.array([[1.0, 1], [-1, -1]]), base, truth, empty_ball="skip")
     assert skipped.precision[0] == 1
     assert skipped.at(0.55) == pytest.approx((2 / 3 + 1) / 2)
-
-
-def test_blocks_of_queries_change_nothing(monkeypatch):
-    rng = np.random.default_rng(0)
-    Q, B = random_codes(rng, 23, 8), random_codes(rng, 50, 8)
-    truth = evaluate.same_label(rng.integers(4, size=23), rng.integers(5, size=50))
-    whole = evaluate.precision_recall(identity(8), Q, B, truth)
-    monkeypatch.setattr(histograms, "BLOCK_BYTES", 500)
-    parts = evaluate.precision_recall(identity(8), Q, B, truth, n_jobs=2)
-    for name in ("recall", "precision", "interpolated"):
-        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-14)

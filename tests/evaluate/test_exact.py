@@ -37,20 +37,6 @@ def test_items_of_the_same_cosine_are_ranked_as_they_come():
         assert evaluate.cosine([[1.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], evaluate.same_label([1], y)) == {"map": expected}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((QUERY, BASE, TRUTH, ["map", "precision@r2"]), "cosine has no radius, so 'precision@r2' cannot be measured"),
-        ((QUERY[:, :3], BASE, TRUTH), "X_query has 3 features"),
-        ((QUERY[:3], BASE, TRUTH), "expected the truth with 3 entries, one for each row of X_query, got 30"),
-        ((QUERY, BASE, evaluate.same_label(Y_QUERY + 9, Y_BASE)), "no query has a relevant item"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(arguments, sentence):
-    with pytest.raises(InvalidInput, match=sentence):
-        evaluate.cosine(*arguments)
-
-
 def test_the_curve_is_the_best_precision_at_each_recall_or_more():
     order = np.argsort(-(QUERY @ BASE.T) / np.linalg.norm(BASE, axis=1), axis=1, kind="stable")
     expected = []

@@ -23,12 +23,3 @@ def test_codes_and_booleans_and_blocks_give_the_same_report(monkeypatch):
     packed = evaluate.bit_health(Codes.from_bits(bits, n_models=3))
     np.testing.assert_array_equal(whole.balance, packed.balance)
     assert (whole.correlation, whole.entropy) == (packed.correlation, packed.entropy)
-
-
-def test_constant_bits_have_no_entropy_and_no_say_in_the_correlation():
-    half = np.arange(100) % 2 == 0
-    bits = np.column_stack([half, np.ones(100, bool), half, np.zeros(100, bool)])
-    health = evaluate.bit_health(bits)
-    assert health.entropy == pytest.approx(0.5)
-    assert health.correlation == pytest.approx(1.0)
-    assert evaluate.bit_health(bits[:, 1:2]).correlation == 0.0

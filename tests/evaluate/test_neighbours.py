@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinehash import evaluate
-from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.numeric import neighbours
 
 
 def squared_distances(A: np.ndarray, B: np.ndarray) -> list[list[float]]:
@@ -65,35 +63,3 @@ def test_a_share_is_rounded_and_at_least_one():
     np.testing.assert_array_equal(evaluate.neighbour_radii(X, 0.1), evaluate.neighbour_radii(X, k=5))
     assert not evaluate.are_neighbours(X, [3], [3], 1.0).any()
     assert evaluate.are_neighbours(X, [], []).shape == (0,)
-
-
-def test_blocks_change_nothing(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 30)).astype(np.float32)
-    whole, radii = evaluate.nearest(X[:70], X).block(slice(0, 70)), evaluate.neighbour_radii(X)
-    widest, settle = [], neighbours._settle
-    monkeypatch.setattr(neighbours, "BLOCK_DISTANCES", 1000)
-    monkeypatch.setattr(neighbours, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(neighbours, "_settle", lambda *a: widest.append(a[2].size) or settle(*a))
-    np.testing.assert_array_equal(evaluate.nearest(X[:70], X).block(slice(0, 70)), whole)
-    np.testing.assert_array_equal(evaluate.neighbour_radii(X), radii)
-    assert max(widest) <= 1000
-
-
-def test_what_has_no_neighbours_is_refused():
-    X = np.ones((4, 2))
-    for share, k in ((0, None), (1.1, None), (0.05, 0), (0.05, 5), (0.05, 2.5)):
-        with pytest.raises(InvalidParameter, match="the search for neighbours expects"):
-            evaluate.nearest(X, X, share, k=k)
-    with pytest.raises(InvalidInput, match="3 features"):
-        evaluate.nearest(np.ones((2, 3)), X)
-    with pytest.raises(InvalidInput, match="two rows"):
-        evaluate.neighbour_radii(X[:1])
-    with pytest.raises(InvalidInput, match="first to hold row numbers"):
-        evaluate.are_neighbours(X, [4], [0])
-    with pytest.raises(InvalidInput, match="second to hold row numbers"):
-        evaluate.are_neighbours(X, [0], [0.5])
-    with pytest.raises(InvalidInput, match="equal lengths"):
-        evaluate.are_neighbours(X, [0], [0, 1])
-    with pytest.raises(InvalidInput, match="radii with 4 entries"):
-        evaluate.are_neighbours(X, [0], [1], radii=[1.0])

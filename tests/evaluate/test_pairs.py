@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, evaluate
-from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import pairs as pairs_of
 from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
 
@@ -52,17 +51,6 @@ def test_losses_are_those_the_learner_counts(learner):
         assert told[0] == learner.learn_pair(a, b, s).loss
 
 
-def test_margins_default_to_the_models_own_and_then_to_the_papers():
-    A, B, similar = clusters(np.random.default_rng(5), 200)
-    oh = OnlineHashing(10, similar_radius=1, dissimilar_ratio=0.5, random_state=0)
-    oh.partial_fit_pairs(A, B, similar)
-    own = evaluate.similarity_losses(oh, A, B, similar)
-    np.testing.assert_array_equal(own, evaluate.similarity_losses(oh.snapshot(), A, B, similar, 1, 0.5))
-    papers = evaluate.similarity_losses(oh.snapshot(), A, B, similar)
-    np.testing.assert_array_equal(papers, evaluate.similarity_losses(oh, A, B, similar, 0, 0.4))
-    assert (own != papers).any()
-
-
 def test_learning_brings_similar_pairs_together_and_dissimilar_ones_apart():
     oh = OnlineHashing(16, random_state=0)
     stream, held_out = (clusters(np.random.default_rng(seed), n) for seed, n in ((6, 2000), (7, 500)))
@@ -72,17 +60,3 @@ def test_learning_brings_similar_pairs_together_and_dissimilar_ones_apart():
     assert before.auc < 0.9 < 0.95 < after.auc
     assert after.similar_distance < before.similar_distance
     assert after.loss < before.loss / 2
-
-
-@pytest.mark.parametrize(
-    ("A", "B", "similar", "options", "message"),
-    [
-        (np.ones((2, 3)), np.ones((3, 3)), [True, False], {}, "one for each row of A"),
-        (np.ones((2, 3)), np.ones((2, 4)), [True, False], {}, "B has 4 features"),
-        (np.ones((2, 3)), np.ones((2, 3)), [True, True], {}, "similar and dissimilar pairs"),
-        (np.ones((2, 3)), np.ones((2, 3)), [True, False], {"dissimilar_ratio": 1.5}, "dissimilar_ratio"),
-    ],
-)
-def test_pairs_that_cannot_be_compared_are_refused(A, B, similar, options, message):
-    with pytest.raises(InvalidInput, match=message):
-        pairs_of(identity(3), A, B, similar, **options)

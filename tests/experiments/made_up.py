@@ -34,15 +34,6 @@ def made_up(plan, sets=None, n_queries=60, references=False):
     )
 
 
-def not_ready_at_first(plan, waits):
-    """The same, but by contestant and seed, so many first looks found nothing to ask."""
-    rows = made_up(plan, named_sets("cifar10"))
-    for row in rows:
-        for look in row.result.checkpoints[: waits.get((row.line, row.seed), 0)]:
-            del look["map"]
-    return rows
-
-
 def _result(plan, cell, n_queries):
     skill = zlib.crc32(f"{cell.set.name} {cell.line}".encode()) % 1000 / 1000
     place = (cell.set.name, cell.line, cell.value, cell.seed)

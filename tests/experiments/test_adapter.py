@@ -35,11 +35,3 @@ def test_few_pairs_do_no_harm_and_many_teach():
     begun, few, many = (auc(learned(n)) for n in (0, 24, 6000))
     assert few > begun - 0.01
     assert many > begun + 0.1
-
-
-def test_any_split_gives_the_same_map():
-    whole, parts = learned(1000), LinearAdapter(random_state=0).observe(X[:500])
-    for start in range(0, 1000, 37):
-        rows = slice(start, min(start + 37, 1000))
-        parts.partial_fit_pairs(X[A[rows]], X[B[rows]], SIMILAR[rows])
-    np.testing.assert_array_equal(whole.map_rows(X), parts.map_rows(X))

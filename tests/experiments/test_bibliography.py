@@ -8,17 +8,6 @@ from onlinehash.learners import registry
 NAMES = [method.name for method in registry.METHODS]
 
 
-def test_an_entry_by_hand():
-    assert bibliography.bibtex("osh") == (
-        "@inproceedings{leng2015online,\n"
-        "  author = {Leng, Cong and Wu, Jiaxiang and Cheng, Jian and Bai, Xiao and Lu, Hanqing},\n"
-        "  title = {{Online sketching hashing}},\n"
-        "  booktitle = {IEEE Conference on Computer Vision and Pattern Recognition (CVPR)},\n"
-        "  year = {2015},\n"
-        "}"
-    )
-
-
 def test_all_of_them_once_the_paper_first():
     parts = bibliography.all_bibtex().split("\n\n")
     named = [name for part in parts for name in part.partition("\n")[0].removeprefix("% ").split(", ")]

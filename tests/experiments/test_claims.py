@@ -15,9 +15,7 @@ from onlinehash.experiments.claims.verdicts import (
     NOT_CONFIRMED,
     NOT_TESTED,
     Missing,
-    Verdict,
     judge,
-    together,
 )
 from onlinehash.experiments.plan import cells, plans, read_plan
 from onlinehash.experiments.results import Result
@@ -100,26 +98,6 @@ def test_fewer_than_three_runs_are_no_level(values, told):
         level_of(runs(values), "of OH")
 
 
-@pytest.mark.parametrize(
-    ("parts", "missing", "expected"),
-    [
-        ([CONFIRMED, CONFIRMED], [], CONFIRMED),
-        ([CONFIRMED, CONFIRMED], ["on CIFAR-10"], IN_PART),
-        ([CONFIRMED, IN_PART], [], IN_PART),
-        ([CONFIRMED, NOT_CONFIRMED], [], IN_PART),
-        ([CONFIRMED, NOT_CONFIRMED, NOT_CONFIRMED], [], NOT_CONFIRMED),
-        ([IN_PART, IN_PART], [], IN_PART),
-        ([IN_PART, NOT_CONFIRMED], [], NOT_CONFIRMED),
-        ([NOT_CONFIRMED], [], NOT_CONFIRMED),
-        ([NOT_CONFIRMED, NOT_CONFIRMED], ["on CIFAR-10"], NOT_CONFIRMED),
-    ],
-)
-def test_parts_of_a_claim(parts, missing, expected):
-    found = together([Verdict(f"m{k}", word) for k, word in enumerate(parts)], *missing)
-    assert found.verdict == expected
-    assert found.measured == "; ".join([f"m{k}" for k in range(len(parts))] + [f"no results {m}" for m in missing])
-
-
 def test_a_single_run_decides_nothing():
     names = {name for claim in CLAIMS for name in claim.plans} - set(DRIFTS)
     sets = named_sets(*FOUR)
@@ -170,35 +148,7 @@ def test_beta(shape, expected):
     assert verdict("beta", built("beta", lambda row: shape(row.value))).verdict == expected
 
 
-@pytest.mark.parametrize(
-    ("least", "summed", "expected"),
-    [
-        ([0.3, 0.4, 0.5, 0.6], [0.3, 0.3, 0.3, 0.3], CONFIRMED),
-        ([0.3, 0.5, 0.4, 0.6], [0.3, 0.3, 0.3, 0.3], IN_PART),  # one step down
-        ([0.3, 0.3, 0.3, 0.3], [0.3, 0.4, 0.5, 0.6], IN_PART),  # summed only
-        ([0.3, 0.3, 0.3, 0.2], [0.3, 0.3, 0.3, 0.3], NOT_CONFIRMED),
-    ],
-)
-def test_models(least, summed, expected):
-    rows = built("models", lambda row: (least if row.line == "MMOH" else summed)[row.value - 1])
-    found = verdict("models", rows)
-    assert found.verdict == expected
-    assert f"22K LabelMe: {least[0]:.3f} ± 0.00" in found.measured
-
-
 # ------------------------------------------------------------------ mAP against code length
-
-
-@pytest.mark.parametrize(
-    ("mAP", "expected"),
-    [
-        (lambda r: r / 256, CONFIRMED),
-        (lambda r: r / 256 + (0.2 if r == 32 else 0), IN_PART),
-        (lambda r: 0.4, NOT_CONFIRMED),
-    ],
-)
-def test_bits(mAP, expected):
-    assert verdict("bits", built("online", lambda row: mAP(row.value))).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -214,32 +164,6 @@ def test_ranks(mAP, expected):
     found = verdict("ranks", built("online", lambda row: mAP.get(row.line, 0.4)))
     assert found.verdict == expected
     assert "of 4 lengths (at 128: " in found.measured
-
-
-ABOVE = [
-    ("oh-klsh", "batch", "OH", ("KLSH",), FOUR, 0),
-    ("mmoh-gist1m", "batch", "MMOH", ("KSH", "FastHash"), ("gist1m",), 16),
-]
-
-
-@pytest.mark.parametrize(("name", "plan", "line", "others", "sets", "more_than"), ABOVE, ids=str)
-def test_above(name, plan, line, others, sets, more_than):
-    def mAP(row, elsewhere=0.9):
-        """Higher than the others where that is asked, lower where it is not: that must not matter."""
-        asked = row.role in sets and row.value > more_than
-        return (0.5 if asked else elsewhere) if row.line in others else 0.6
-
-    assert verdict(name, built(plan, mAP)).verdict == CONFIRMED
-    last_is_lower = built(plan, lambda row: 0.9 if row.value == 128 and row.line in others else mAP(row))
-    found = verdict(name, last_is_lower)
-    assert found.verdict == IN_PART
-    n = len([r for r in (16, 24, 32, 48, 64, 96, 128) if r > more_than])
-    assert f"above {others[0]} at {n - 1}, below at 1 of {n} lengths" in found.measured
-    assert verdict(name, built(plan, lambda row: 0.6)).verdict == NOT_CONFIRMED
-    short = built(plan, lambda row: 0.9 if row.value > 32 and row.line in others else mAP(row))
-    assert verdict(name, short).verdict == NOT_CONFIRMED  # at 3 of 7 lengths, or fewer
-    one_set_lower = built(plan, lambda row: 0.9 if row.role == sets[0] and row.line in others else mAP(row))
-    assert verdict(name, one_set_lower).verdict == (NOT_CONFIRMED if len(sets) == 1 else IN_PART)
 
 
 # ------------------------------------------------------------------ time
@@ -274,53 +198,7 @@ def test_times(name, changes, expected):
     assert "[42 kflop]" in found.measured
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(lambda r: 1 + r / 160, CONFIRMED), (lambda r: 1 + r / 40, IN_PART), (lambda r: r, NOT_CONFIRMED)],
-)
-def test_time_by_bits(seconds, expected):
-    rows = built("time-bits", lambda row: {"seconds": 99 * row.value if row.line == "LEGO" else seconds(row.value)})
-    assert verdict("time-bits", rows).verdict == expected
-
-
 # ------------------------------------------------------------------ the analysis
-
-
-@pytest.mark.parametrize(
-    ("losses", "expected"),
-    [
-        ({0.1: 100, 1e-4: 300, 1e-5: 900}, CONFIRMED),
-        ({0.1: 100, 1e-4: 130, 1e-5: 900}, IN_PART),
-        ({0.1: 100, 1.0: 90, 1e-4: 110, 1e-5: 110}, NOT_CONFIRMED),
-    ],
-)
-def test_loss(losses, expected):
-    found = verdict("loss", built("loss", lambda row: {"loss": 1e4 * losses.get(row.value, 120)}))
-    assert found.verdict == expected
-    assert "1,000 ± 2 at 0.1" in found.measured
-
-
-def course(loss, updates):
-    """Looks at 1,000, 400,000 and 1,000,000 pairs: losses, and pairs that updated."""
-    pairs = (1_000, 400_000, 1_000_000)
-    looks = [{"pairs": n, "loss": a, "update_rate": u / n} for n, a, u in zip(pairs, loss, updates, strict=True)]
-    return built("loss", lambda row: looks)
-
-
-@pytest.mark.parametrize(
-    ("loss", "updates", "expected"),
-    [
-        ((10_000, 50_000, 50_100), (900, 5_000, 5_001), CONFIRMED),
-        ((10_000, 50_000, 50_100), (900, 5_000, 305_000), IN_PART),
-        ((10_000, 2_000_000, 5_000_000), (900, 200_000, 500_000), NOT_CONFIRMED),
-    ],
-)
-def test_bound(loss, updates, expected):
-    found = verdict("bound", course(loss, updates))
-    assert found.verdict == expected
-    late = (loss[2] - loss[1]) / 600_000
-    assert f"10.000 ± 0.016 bits a pair at first, {late:.3f}" in found.measured
-    assert f"there {(updates[2] - updates[1]) / 600_000:.1%} of the pairs still update" in found.measured
 
 
 @pytest.mark.parametrize(
@@ -330,43 +208,6 @@ def test_smallest_C(C, expected):
     found = verdict("smallest-C", built("theorem", lambda row: {"smallest_C": C}))
     assert found.verdict == expected
     assert f"GIST1M: {C:.4f} ± 0.0" in found.measured
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (lambda r: 1 + 0.01 * r, CONFIRMED),
-        (lambda r: r * np.log(r), CONFIRMED),
-        (lambda r: r**2, NOT_CONFIRMED),  # only the three steps of the other part hold
-    ],
-)
-def test_time_complexity_in_bits(seconds, expected):
-    by_bits = built("time-bits", lambda row: {"seconds": seconds(row.value)})
-    found = verdict("time-complexity", by_bits, built("time-inputs", lambda row: {"seconds": 1 + row.value}))
-    assert found.verdict == expected
-    assert f"no faster than r log r in {6 if expected == CONFIRMED else 0} of 6 steps" in found.measured
-    assert "no faster than d in 3 of 3 steps" in found.measured
-    assert verdict("time-complexity", by_bits).verdict == (IN_PART if expected == CONFIRMED else NOT_CONFIRMED)
-
-
-def sized(of_bits, of_million):
-    by_bits = built("time-bits", lambda row: {"pairs": 40_000}, facts=lambda row: {"state_bytes": of_bits(row.value)})
-    long = built("loss", lambda row: {"pairs": 1_000_000}, facts=lambda row: {"state_bytes": of_million})
-    return by_bits, long
-
-
-@pytest.mark.parametrize(
-    ("of_bits", "of_million", "expected"),
-    [
-        (lambda r: 1000 + 2400 * r, 1000 + 2400 * 64, CONFIRMED),
-        (lambda r: 1000 + 2400 * r, 1.02 * (1000 + 2400 * 64), IN_PART),
-        (lambda r: 2.0 ** (r / 8), 10**9, NOT_CONFIRMED),
-    ],
-)
-def test_space_complexity(of_bits, of_million, expected):
-    found = verdict("space-complexity", *sized(of_bits, of_million))
-    assert found.verdict == expected
-    assert "64 bits after 40,000 and 1,000,000 pairs" in found.measured
 
 
 # ------------------------------------------------------------------ drift

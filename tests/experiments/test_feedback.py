@@ -79,20 +79,6 @@ def test_exactly_the_share_of_marks_is_wrong(monkeypatch):
     assert 0 < wrong[:100].sum() < 20
 
 
-def test_users_see_the_ten_nearest_others_of_the_index_as_it_is():
-    student = feedback.HashStudent(OnlineHashing(16, random_state=0), SCENE)
-    users = feedback.Users(SCENE, student, False, np.random.default_rng(3))
-    bits = student.learner.transform(SCENE.base)
-    for n in range(0, 60, 10):
-        marks = users.marks(n, 10)
-        bits = student.learner.transform(SCENE.base)
-        distances = (bits != bits[marks.left[0]]).sum(axis=1)
-        assert (marks.left == marks.left[0]).all()
-        others = np.delete(np.argsort(distances, kind="stable"), 0)
-        np.testing.assert_array_equal(distances[marks.right], distances[others[:10]])
-        student.learn(marks)
-
-
 def test_a_look_before_the_first_mark_and_none_beyond_the_last():
     result = feedback.measure(setting(), WORLD)
     assert [look["pairs"] for look in result.checkpoints] == [0, 10, 200]

@@ -62,13 +62,6 @@ def test_lines_are_means_over_seeds_with_their_standard_deviation():
             assert line.spread[k] == pytest.approx(abs(measured[0] - measured[1]) / 2**0.5)
 
 
-def test_values_that_are_not_done_yet_are_left_out(tmp_path):
-    plan = small("models", values=(1, 2, 4))
-    rows = Rows(row for row in made_up(plan, named_sets("cifar10")) if (row.line, row.value) != ("MMOH", 2))
-    assert [line.x for line in series(plan, rows)] == [(1, 4), (1, 2, 4)]
-    assert len(figures.draw(plan, rows, tmp_path)) == 2
-
-
 def test_without_results_or_matplotlib_one_sentence_says_what_to_do(tmp_path, monkeypatch):
     plan = small("beta", values=(0.4,))
     with pytest.raises(InvalidInput, match="onlinehash experiment run beta"):

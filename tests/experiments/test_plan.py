@@ -72,24 +72,6 @@ def test_the_papers_other_numbers():
     assert registry.find("OSH")().chunk_size == 1000
 
 
-def test_a_role_sets_beta_unless_the_plan_varies_it():
-    online = planning.read_plan("online")
-    at = {cell.line: cell.setting for cell in planning.cells(online, [a_set("labelme")])}
-    assert at["OH"].learner().dissimilar_ratio == 0.5
-    assert "dissimilar_ratio" not in at["MLH"].parameters
-    beta = [cell for cell in planning.cells(planning.read_plan("beta"), [a_set("labelme")]) if not cell.is_reference]
-    swept = [cell.setting.learner().dissimilar_ratio for cell in beta]
-    assert sorted(set(swept)) == PAPER["beta"]
-
-
-def test_equal_settings_of_two_plans_are_one_run():
-    online = {one.name for one in settings(planning.read_plan("online"), "gist1m")}
-    batch = {one.name for one in settings(planning.read_plan("batch"), "gist1m")}
-    beta = {one.name for one in settings(planning.read_plan("beta"), "gist1m")}
-    assert len(online & batch) == 4 * 7 * 5 + 5  # KLSH, OH, MMOH and ITQ; and floats, which have no length
-    assert len(beta & online) == 3 * 5  # β = 0.4, which is the default, at 64 bits; and both references
-
-
 def test_names_follow_the_content():
     one = settings(planning.read_plan("beta"), "gist1m")[0]
     from dataclasses import asdict, replace
@@ -138,12 +120,3 @@ def test_what_would_fail_later_is_refused_at_once(tmp_path: Path, old, new, mess
     file.write_text(GOOD.replace(old, new))
     with pytest.raises(InvalidInput, match=message):
         planning.read_plan(str(file))
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(InvalidInput, match="expected a plan among"):
-        planning.plans(["betta"])
-    with pytest.raises(InvalidInput, match="no such plan"):
-        planning.plans(["nowhere.toml"])
-    with pytest.raises(KeyError, match="there is no method"):
-        planning.contestant("OHH")

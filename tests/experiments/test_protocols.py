@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from onlinehash import datasets
-from onlinehash.errors import InvalidInput
 from onlinehash.experiments.protocols import schedule_of
 from onlinehash.experiments.split_data import SplitData
 
@@ -26,15 +25,6 @@ def test_retrieval_asks_all_queries_over_all_rows_at_each_look():
     assert [len(part) for part in made.parts] == [25] * 4
     assert all(len(part.exam.base) == len(WORLD.rows) for part in made.parts)
     assert len(made.known) == len(WORLD.rows)
-
-
-def test_distractors_are_in_the_base_and_relevant_to_nobody():
-    exam = schedule(protocol="retrieval", pairs=10, distractors=0.5).parts[0].exam
-    n = len(WORLD.rows)
-    assert len(exam.base) == n + n // 2
-    relevant = exam.truth.block(slice(None))
-    assert not relevant[:, n:].any()
-    assert (relevant[:, :n] == WORLD.truth.block(slice(None))).all()
 
 
 def test_unseen_classes_are_never_shown_and_only_they_are_asked_for():
@@ -84,19 +74,3 @@ def test_drift_shows_the_old_world_first_and_the_new_one_last(drift, world):
         assert (before.truth.block(slice(None)) != after.truth.block(slice(None))).any()
     for part in made.parts:
         assert (part.similar == (part.labels[part.left] == part.labels[part.right])).all()
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(InvalidInput, match="expected a protocol among"):
-        schedule(protocol="exam")
-    with pytest.raises(InvalidInput, match="rotated or meaning"):
-        schedule(protocol="drift", drift="sudden", world="upside down", pairs=10, checkpoints=2)
-    few = SplitData(datasets.Dataset("made", X, Y % 3), "labels", (5, 1))
-    for asked in ({"protocol": "unseen"}, {"protocol": "incremental", "groups": 5}):
-        with pytest.raises(InvalidInput, match=r"expected at least . classes"):
-            schedule_of(few, BASICS | {"pairs": 10} | asked, 0)
-    unlabelled = SplitData(datasets.Dataset("made", X), "neighbours", (5, 1))
-    with pytest.raises(InvalidInput, match="needs labels"):
-        schedule_of(unlabelled, BASICS | {"protocol": "unseen", "pairs": 10}, 0)
-    with pytest.raises(InvalidInput, match="distractors need labels"):
-        schedule_of(unlabelled, BASICS | {"protocol": "retrieval", "pairs": 10, "distractors": 1.0}, 0)

@@ -9,9 +9,8 @@ from onlinehash.experiments.claims import judged, judged_alike, judged_under
 from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.plan import cells, contestant, plans, read_plan
 from onlinehash.experiments.readings import OURS, SEEDS, known_readings
-from onlinehash.experiments.rows import best_stand_ins
 from onlinehash.experiments.settings import Setting
-from onlinehash.experiments.split_data import SplitData, as_conditions
+from onlinehash.experiments.split_data import SplitData
 from tests.experiments.made_up import made_up, named_sets
 
 FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
@@ -48,51 +47,6 @@ def test_raw_vectors():
     assert (read_plan("online").seeds, plan.seeds) == (5, SEEDS)
 
 
-def test_others_stand_in_under_the_same_name():
-    plan = read_plan("online").under(known_readings()["linear"])
-    assert all(setting.parameters.get("features") is None for setting in settings(plan, "OSH"))
-    assert {s.name for s in settings(plan, "OH")} <= {s.name for s in settings(read_plan("online"), "OH")}
-
-
-def test_of_several_the_best_at_a_length_stands_in():
-    rows = made_up(read_plan("online").under(known_readings()["better"]), named_sets("labelme", "gist1m"))
-    for row in rows:
-        is_best = row.cell.who == {"labelme": "OSH, linear", "gist1m": "OSH"}[row.role]
-        row.result.final["map"] = 0.9 if is_best else 0.1 + 0.01 * (row.seed + (row.value == 128))
-    taken = best_stand_ins(rows)
-    places = [(row.role, row.line, row.value, row.seed) for row in taken]
-    assert sorted(set(places)) == sorted(places)
-    assert {*places} == {(row.role, row.line, row.value, row.seed) for row in rows}
-    assert [_who(taken, role) for role in ("labelme", "gist1m")] == [{"OSH, linear"}, {"OSH"}]
-    fewer = best_stand_ins(row for row in rows if row.cell.who != "OSH, linear" or row.value == 128)
-    assert _who(fewer, "labelme", 128) == {"OSH, linear"}
-    assert _who(fewer, "labelme", 64) == {"OSH"}
-    of_a_seed = best_stand_ins(row for row in rows if row.cell.who != "OSH, linear" or row.seed == 0)
-    assert _who(of_a_seed, "labelme") == {"OSH"}
-
-
-def _who(rows, role, *values):
-    return {row.cell.who for row in rows.of(role=role, line="OSH") if not values or row.value in values}
-
-
-def test_vectors_and_neighbours_of_a_split():
-    rng = np.random.default_rng(0)
-    X = (rng.standard_normal((600, 4)) * [10, 1, 1, 1] + 3).astype(np.float32)
-    data = datasets.Dataset("made", X)
-    kinds = ("unit", "uncentred", "raw")
-    unit, uncentred, raw = (SplitData(data, "neighbours", (5, 1), vectors=vectors) for vectors in kinds)
-    np.testing.assert_allclose(np.linalg.norm(unit.rows, axis=1), 1, rtol=1e-5)
-    np.testing.assert_allclose(uncentred.rows, raw.rows / np.linalg.norm(raw.rows, axis=1, keepdims=True), rtol=1e-5)
-    assert np.abs(unit.rows - uncentred.rows).max() > 0.1
-    assert set(map(tuple, raw.rows)) <= set(map(tuple, X))
-    left, right, similar = unit.pairs(300, np.random.default_rng(1))
-    np.testing.assert_array_equal(raw.similar(left, right), similar)  # neighbours are those of vectors as they came
-    prepared = SplitData(data, "neighbours", (5, 1), neighbours="prepared")
-    np.testing.assert_array_equal(prepared.rows, unit.rows)
-    assert (prepared.similar(left, right) != similar).any()
-    assert as_conditions({"truth": "labels", "split": [3, 1]}) == ("labels", (3, 1), "unit", "raw", None)
-
-
 def test_a_parameter_is_chosen_by_pairs_held_out():
     """Of two values of C, one lets nothing be learned."""
     rng = np.random.default_rng(0)
@@ -103,15 +57,6 @@ def test_a_parameter_is_chosen_by_pairs_held_out():
     setting = Setting("made", "0", "labelled", conditions, "OnlineHashing", {}, 16, 0)
     assert measurement.choose(setting, data) == {"C": 0.1}
     assert setting.learner(C=0.1).C == 0.1
-
-
-@pytest.fixture(scope="module")
-def otherwise():
-    reading = known_readings()["linear"]
-    plan = read_plan("online").under(reading)
-    rows = made_up(plan, named_sets(*FOUR))
-    planned = judged_alike(reading, rows, made_up(read_plan("online"), named_sets(*FOUR)))
-    return ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows), planned)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +81,3 @@ def test_a_verdict_turns_by_the_reading_and_not_by_the_lengths_that_were_run(pla
     otherwise = ReadOtherwise(reading, [(batch.under(reading), rows)], judged_under(reading, rows), alike)
     assert (claim.verdict, otherwise.verdict(claim)) == verdicts
     assert otherwise.turns(claim) == turns
-
-
-def test_claims_under_a_reading(otherwise):
-    names = [claim.name for claim in otherwise.judged]
-    assert "ranks" in names
-    assert "beta" not in names  # not touched
-    assert "oh-klsh" not in names  # the plan `batch` does not run under it
-    assert all(claim.verdict != "not tested" for claim in otherwise.judged)

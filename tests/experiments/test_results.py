@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError
-from onlinehash.experiments.results import KEPT_QUERIES, Result, Store, existing
+from onlinehash.experiments.results import Result, Store
 from onlinehash.experiments.settings import Setting
 
 
@@ -56,20 +56,6 @@ def test_half_a_line_after_a_kill_is_dropped_and_does_not_spoil_the_next(tmp_pat
     assert len(survivor) == 1
     survivor.add(a_result(2))
     assert {result.setting.seed for result in Store(tmp_path)} == {0, 2}
-
-
-def test_kept_results_are_small_and_the_same_bytes_each_time(tmp_path):
-    store = Store(tmp_path / "runs")
-    for seed in (2, 0, 1):
-        store.add(a_result(seed))
-    first = Store(tmp_path / "kept").keep(store).read_bytes()
-    other = Store(tmp_path / "runs2")
-    for seed in (1, 2, 0):
-        other.add(a_result(seed))
-    assert Store(tmp_path / "kept2").keep(other).read_bytes() == first
-    kept = existing(tmp_path / "kept")
-    assert len(kept) == 3
-    assert all(len(result.per_query) == KEPT_QUERIES for result in kept)
 
 
 def test_a_broken_compact_file_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from onlinehash.experiments.comparisons import comparisons, holm
 from onlinehash.experiments.plan import read_plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.tables import table
-from tests.experiments.made_up import made_up, named_sets, not_ready_at_first
+from tests.experiments.made_up import made_up, named_sets
 
 
 def rows_with(plan, values, sets=("cifar10",)):
@@ -51,13 +51,6 @@ def test_marks_tell_better_and_worse_from_chance():
     assert "6 comparisons" in rule
 
 
-def test_queries_to_which_nothing_is_relevant_are_left_out_of_the_test():
-    plan = replace(read_plan("models"), values=(4,), seeds=1)
-    with_gaps = np.where(np.arange(40) < 10, np.nan, BASE)
-    found = comparisons(plan, rows_with(plan, {"MMOH": with_gaps, "MMOH, sum": BASE + 0.1}))
-    assert found["MMOH, sum", 4].difference == pytest.approx(0.1)
-
-
 def test_seeds_that_ask_other_queries_are_paired_seed_by_seed():
     plan = replace(read_plan("unseen"), contestants=("OH", "LSH"), values=(64,), seeds=2)
     oh, lsh = {0: BASE, 1: BASE[:25]}, {0: BASE - 0.2, 1: BASE[:25] - 0.1}
@@ -70,24 +63,6 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_values_stand_under_their_own_look_where_a_method_was_not_ready_at_first():
-    plan = replace(read_plan("drift-sudden-rotated"), contestants=("LSH", "OH"), seeds=2)
-    plan = replace(plan, conditions={**plan.conditions, "checkpoints": 5})
-    rows = not_ready_at_first(plan, {("OH", 0): 1, ("OH", 1): 2})
-    made = table(plan, rows)
-    assert len(made.headings[2:]) == len(rows[0].result.checkpoints) == 5
-    first, second = (row.result.checkpoints for row in rows.of(line="OH"))
-    told = entries(made, "OH")
-    assert told[0].text == "–"
-    assert told[1].text == f"{first[1]['map']:.3f}"  # of the one seed that was ready
-    for k in (2, 3, 4):
-        assert dict(told[k].numbers)["mean"] == pytest.approx((first[k]["map"] + second[k]["map"]) / 2)
-        assert dict(told[k].numbers)["spread"] == pytest.approx(abs(first[k]["map"] - second[k]["map"]) / 2**0.5)
-    assert all(cell.text != "–" for cell in entries(made, "LSH"))
-    assert sum(note.startswith("–: not ready") for note in made.notes) == 1
-    assert not any(note.startswith("–") for note in table(plan, not_ready_at_first(plan, {})).notes)
 
 
 def test_the_three_forms_tell_the_same():

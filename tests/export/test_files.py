@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, FlatIndex, LiveIndex, MultiModelOnlineHashing, export, save
-from onlinehash.errors import InvalidInput, NotReady
-from onlinehash.export import bulk_files
-from tests.cli.running import done, refused
+from onlinehash.errors import InvalidInput
+from tests.cli.running import done
 
 BITS = np.random.default_rng(2).random((5, 20)) < 0.5
 PAYLOADS = [{"colour": "red", "text": "Grüße"}, None, {"n": 1}]
@@ -67,16 +66,6 @@ class TestSearchEngines:
         assert (upsert, document["payload"], delete) == (
             {"index": {"_id": "d"}}, {"n": 2}, {"delete": {"_id": "a"}},
         )  # fmt: skip
-
-    def test_files_stay_small(self, index: LiveIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No action is split, and none is lost."""
-        export.codes(index, tmp_path / "one", "elasticsearch")
-        monkeypatch.setattr(bulk_files, "FILE_BYTES", 150)
-        export.codes(index, tmp_path / "several", "elasticsearch")
-        parts = sorted((tmp_path / "several").glob("bulk-*.ndjson"))
-        assert len(parts) > 1
-        assert all(part.read_text().count("\n") % 2 == 0 for part in parts)
-        assert b"".join(part.read_bytes() for part in parts) == (tmp_path / "one" / "bulk-0001.ndjson").read_bytes()
 
     def test_a_folder_that_is_in_use(self, index: LiveIndex, tmp_path: Path) -> None:
         (tmp_path / "bulk-0007.ndjson").write_text("of an earlier export")
@@ -171,13 +160,6 @@ class TestRefused:
             export.codes(index, **given)
         assert list(tmp_path.iterdir()) == []
 
-    def test_nothing_to_export(self, index: LiveIndex, tmp_path: Path) -> None:
-        with pytest.raises(NotReady, match="no codes yet"):
-            export.codes(LiveIndex(), tmp_path / "codes.parquet", "parquet")
-        index.remove(["a", 'b"c', "d"])
-        with pytest.raises(InvalidInput, match="no items"):
-            export.codes(index, tmp_path / "codes.parquet", "parquet")
-
 
 class TestCommand:
     def test_a_live_index_and_a_file(self, index: LiveIndex, tmp_path: Path) -> None:
@@ -198,14 +180,6 @@ class TestCommand:
         save(FlatIndex(Codes.from_bits(BITS)), tmp_path / "index.oh")
         written = done("export", tmp_path / "index.oh", tmp_path / "b.parquet", "--to", "parquet", "--json").document
         assert written["items"] == 5
-
-    def test_refused(self, tmp_path: Path) -> None:
-        code, words = refused("export", tmp_path, tmp_path / "x", "--since", "y")
-        assert (code, words) == (2, "--name and --since need --to STORE.")
-        save(FlatIndex(Codes.from_bits(BITS)), tmp_path / "index.oh")
-        code, words = refused("export", tmp_path / "index.oh", tmp_path / "x", "--to", "mysql")
-        assert code == 2
-        assert words.startswith("codes cannot be exported to 'mysql'; choose one of ")
 
 
 def test_changes_do_not_replace_the_file_with_everything(index: LiveIndex, tmp_path: Path) -> None:

@@ -143,33 +143,6 @@ def test_a_record_without_its_table(store: Store, bits: np.ndarray, tmp_path: Pa
     assert not list(tmp_path.glob("second*")), "and nothing is left behind"
 
 
-@pytest.mark.parametrize("to", ["duckdb", "sqlite-vec"])
-def test_a_file_of_another_kind_is_refused(to: str, tmp_path: Path) -> None:
-    for module in ("duckdb", "sqlite_vec", "apsw"):
-        if find_spec(module) is None:
-            missing(module, "`make test` installs it")
-    file = tmp_path / "table.csv"
-    file.write_text("a,b\n1,2\n")
-    with pytest.raises((InvalidInput, StorageError), match=r"not a (DuckDB )?database.*\.$"):
-        export.codes(FlatIndex(Codes.from_bits(np.eye(5, dtype=bool))), file, to)
-    assert file.read_text() == "a,b\n1,2\n"
-
-
-def test_a_table_may_have_any_name(tmp_path: Path) -> None:
-    name = "order"
-    for module in ("duckdb", "sqlite_vec", "apsw"):
-        if find_spec(module) is None:
-            missing(module, "`make test` installs it")
-    index = LiveIndex(n_bits=16)
-    index.add([1, 2], np.eye(2))
-    for to in ("duckdb", "sqlite-vec"):
-        place, record = tmp_path / to, tmp_path / f"{to}.oh"
-        assert export.codes(index, place, to, name=name, since=record) == (2, 0)
-    index.remove([1])
-    for to in ("duckdb", "sqlite-vec"):
-        assert export.codes(index, tmp_path / to, to, name=name, since=tmp_path / f"{to}.oh") == (0, 1)
-
-
 @pytest.mark.parametrize("to", ["milvus", "pgvector"])
 def test_places_that_are_none(to: str, tmp_path: Path) -> None:
     need("pymilvus", "psycopg")

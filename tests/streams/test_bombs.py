@@ -94,20 +94,6 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     assert n_refused > 100
 
 
-@pytest.mark.parametrize(("kind", "compression"), [("vectors", "zstd"), ("dictionary", "lz4")])
-def test_arrow_ipc(kind: str, compression: str, tmp_path: Path) -> None:
-    path, vectors = tmp_path / "bomb.arrow", rows(2000 if kind == "vectors" else 2)
-    ids = pyarrow.array(["a" * 10_000_000, "b"]).dictionary_encode() if kind == "dictionary" else range(len(vectors))
-    columns = {"vector": vectors, "id": ids}
-    whole = pyarrow.table(columns)
-    options = pyarrow.ipc.IpcWriteOptions(compression=compression)
-    with pyarrow.ipc.new_file(path, whole.schema, options=options) as file:
-        file.write_table(whole, 500)
-    assert path.stat().st_size < 8_000_000 / checks.MOST_RATIO
-    with pytest.raises(InvalidInput, match="would unpack to"):
-        bulk.open_source(path)
-
-
 def test_gz(tmp_path: Path) -> None:
     path = tmp_path / "bomb-images-idx3-ubyte.gz"
     with gzip.open(path, "wb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,22 +63,6 @@ def test_a_share_of_similar_pairs_can_be_asked_for(share: float) -> None:
     assert np.array_equal(similar > 0, A[:, 0] == B[:, 0]), "partners come with their labels"
     assert np.array_equal(B, points[1::2]), "the second point of each two is always the newer one"
     assert (A[:, 1] < B[:, 1]).all(), "partners are points of the past"
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        (3, 3.0, True),
-        (np.int8(3), np.float32(3.0), True),
-        ("a", "b", False),
-        (2**60, 2**60 + 1, False),
-    ],
-)
-def test_what_counts_as_one_class(one: Any, other: Any, same: bool) -> None:
-    stream = pairing()
-    stream.pairs(X[:1], [one])
-    _, _, similar = stream.pairs(X[1:2], [other])
-    assert (similar[0] == 1) == same
 
 
 def test_a_stream_with_hardly_any_similar_pairs_warns_once() -> None:

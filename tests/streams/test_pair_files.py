@@ -94,14 +94,6 @@ def test_a_learner_takes_what_read_gives(tmp_path: Path) -> None:
     assert one.projection_.tobytes() == whole.projection_.tobytes()
 
 
-def test_float32_stays_float32(tmp_path: Path) -> None:
-    np.savez(tmp_path / "p.npz", A=A.astype(np.float32), B=B.astype(np.float32), similar=SIMILAR)
-    lists = pa.array([a.tolist() for a in A], pa.list_(pa.float32()))
-    parquet.write_table(pa.table({"a": lists, "b": lists, "similar": SIMILAR}), tmp_path / "p.parquet")
-    for name in ("p.npz", "p.parquet"):
-        assert {block.A.dtype for block in streams.blocks(tmp_path / name)} == {np.dtype(np.float32)}
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "npy"])
 def test_ids_are_looked_up(tmp_path: Path, form: str) -> None:
     vectors = np.concatenate([A, B])
@@ -129,35 +121,6 @@ def test_ids_are_looked_up(tmp_path: Path, form: str) -> None:
     np.testing.assert_array_equal(block.similar, SIMILAR)
     with pytest.raises(InvalidInput, match="names vectors by id"):
         next(streams.blocks(pairs))
-
-
-def test_ids_of_other_types_are_the_same_ids(tmp_path: Path) -> None:
-    (tmp_path / "v.jsonl").write_text('{"id": 7, "x": [1, 2]}\n{"id": "8", "x": [3, 4]}\n')
-    (tmp_path / "p.jsonl").write_text('{"id_a": "7", "id_b": 8, "similar": true}\n')
-    ((a, b, similar),) = streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl")
-    assert (a.tolist(), b.tolist(), similar) == ([1, 2], [3, 4], True)
-
-
-@pytest.mark.parametrize(
-    ("vectors", "pairs", "message"),
-    [
-        (
-            '{"id": 1, "x": [1]}\n',
-            '{"id_a": 1, "id_b": 2, "similar": true}',
-            r"p.jsonl, line 1: id_b is 2, ",
-        ),
-        (
-            '{"id": 1, "x": [1]}\n{"id": 1, "x": [2]}',
-            '{"id_a": 1, "id_b": 1, "similar": true}',
-            "are not unique",
-        ),
-    ],
-)
-def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message: str) -> None:
-    (tmp_path / "v.jsonl").write_text(vectors)
-    (tmp_path / "p.jsonl").write_text(pairs)
-    with pytest.raises(InvalidInput, match=message):
-        list(streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl"))
 
 
 @pytest.mark.parametrize("number", ["-1", "2", "x"])
@@ -246,21 +209,6 @@ def test_a_bad_csv_is_named(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(InvalidInput, match=problem):
         list(streams.read(tmp_path / "p.csv"))
-
-
-def test_binary_files_name_the_row(tmp_path: Path) -> None:
-    broken = A.copy()
-    broken[9, 2] = np.nan
-    np.savez(tmp_path / "p.npz", A=A, B=broken, similar=SIMILAR)
-    lists = [a.tolist() for a in A]
-    columns = {"a": lists, "b": [*lists[:9], None, *lists[10:]], "similar": SIMILAR}
-    parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
-    for name, problem in (
-        ("p.npz", "finite numbers, got nan"),
-        ("p.parquet", "list of numbers for b, got nothing"),
-    ):
-        with pytest.raises(InvalidInput, match=rf"{name}, row 9: expected .*{problem}"):
-            list(streams.blocks(tmp_path / name, size=4))
 
 
 @pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet", "p.jsonl", "p.csv"])

@@ -13,8 +13,6 @@ from pyarrow import parquet
 
 from onlinehash import streams
 from onlinehash.errors import InvalidInput
-from onlinehash.streams.from_files import read_tables
-from onlinehash.streams.points import PointReader
 
 RNG = np.random.default_rng(6)
 X = RNG.standard_normal((17, 3))
@@ -34,14 +32,10 @@ def write(path: Path, form: str) -> None:
     rows = list(zip(X, Y, strict=True))
     if form == "jsonl":
         path.write_text("".join(json.dumps({"x": x.tolist(), "label": y}) + "\n" for x, y in rows))
-    elif form == "jsonl of vector and y":
-        path.write_text("".join(json.dumps({"y": y, "vector": x.tolist()}) + "\n" for x, y in rows))
     elif form == "jsonl of numbers":
         path.write_text("".join(json.dumps({"f": x[0], "g": x[1], "h": x[2], "label": y}) + "\n" for x, y in rows))
     elif form == "csv":
         path.write_text(csv_text("label,x0,x1,x2", [[y, *numbers(x)] for x, y in rows]))
-    elif form == "csv with ids":
-        path.write_text(csv_text("id,u,v,w,Y", [[k, *numbers(x), y] for k, (x, y) in enumerate(rows)]))
     elif form == "csv of coordinates":
         path.write_text(csv_text("x,y,z,label", [[*numbers(x), y] for x, y in rows]))
     elif form == "csv, last column":
@@ -50,8 +44,6 @@ def write(path: Path, form: str) -> None:
         path.write_text(csv_text("x,label", [['"' + json.dumps(x.tolist()) + '"', y] for x, y in rows]))
     elif form == "parquet":
         parquet.write_table(pa.table({"x": X.tolist(), "label": Y.tolist()}), path)
-    elif form == "parquet of numbers":
-        parquet.write_table(pa.table({"p": X[:, 0], "q": X[:, 1], "label": Y.tolist(), "r": X[:, 2]}), path)
     elif form == "parquet of categories":
         parquet.write_table(pa.table({"vector": X.tolist(), "y": pa.array(Y).dictionary_encode()}), path)
     else:
@@ -60,15 +52,12 @@ def write(path: Path, form: str) -> None:
 
 FORMS = {
     "jsonl": "jsonl",
-    "jsonl of vector and y": "jsonl",
     "jsonl of numbers": "jsonl",
     "csv": "csv",
-    "csv with ids": "csv",
     "csv of coordinates": "csv",
     "csv, last column": "csv",
     "csv of lists": "csv",
     "parquet": "parquet",
-    "parquet of numbers": "parquet",
     "parquet of categories": "parquet",
     "npz": "npz",
 }
@@ -109,25 +98,6 @@ def test_points_without_labels(tmp_path: Path) -> None:
     assert block.y is None
 
 
-@pytest.mark.parametrize(("n_features", "is_label"), [(3, False), (2, True)])
-def test_a_known_width_tells_whether_the_last_column_is_a_label(
-    tmp_path: Path, n_features: int, is_label: bool
-) -> None:
-    (tmp_path / "x.csv").write_text(csv_text("u,v,w", [numbers(x) for x in X]))
-    (block,) = map(PointReader(n_features), read_tables(tmp_path / "x.csv"))
-    np.testing.assert_array_equal(block.X, X[:, :n_features])
-    assert (block.y is not None) is is_label
-
-
-def test_columns_keep_the_order_of_the_first_rows(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0, "u": 3}\n')
-    assert [block.X.tolist() for block in streams.points(path, size=1)] == [[[1, 2]], [[3, 4]]]
-    path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0}\n')
-    with pytest.raises(InvalidInput, match="expected a column u, like the rows before, got the columns v, label"):
-        list(streams.points(path, size=1))
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -143,28 +113,9 @@ def test_a_bad_point_is_named(tmp_path: Path, text: str, problem: str) -> None:
         list(streams.points(path))
 
 
-def test_an_npy_is_mapped_not_loaded(tmp_path: Path) -> None:
-    import tracemalloc
-
-    np.save(tmp_path / "x.npy", np.zeros((100_000, 16)))  # 12.8 MB
-    tracemalloc.start()
-    assert sum(len(block.X) for block in streams.points(tmp_path / "x.npy", size=256)) == 100_000
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1_000_000
-
-
 @pytest.mark.parametrize("first", ["5,3,1", "5,3,cat"])
 def test_a_csv_whose_first_line_is_data_is_refused(tmp_path: Path, first: str) -> None:
     (tmp_path / "x.csv").write_text(f"{first}\n{first}\n")
     with pytest.raises(InvalidInput, match=r"x.csv, line 1: expected a header line .*, got the number") as error:
         list(streams.points(tmp_path / "x.csv"))
     assert len(str(error.value)) < 300
-
-
-def test_a_label_too_large_for_an_array_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text('{"x": [1, 2], "label": 1}\n{"x": [1, 2], "label": 1' + "0" * 400 + "}\n")
-    with pytest.raises(
-        InvalidInput, match=r"x.jsonl, line 2: expected a number of 64 bits or a text as label, got 1000"
-    ):
-        list(streams.points(tmp_path / "x.jsonl"))

@@ -19,11 +19,10 @@ from onlinehash import LiveIndex
 from onlinehash.live.check import check
 from tests.consume.consumer_process import DEATHS, STATEMENTS
 from tests.consume.program import after, make, same
-from tests.support import thorough
 
 pytestmark = pytest.mark.long
 
-N_KILLS = thorough(5, 50)
+N_KILLS = 30
 #: Messages that a life takes, about; so many more are left for the last one, which nobody ends.
 A_LIFE = 12
 
@@ -67,7 +66,6 @@ def consumers() -> Iterator[Consumers]:
     process.close()
 
 
-@pytest.mark.thorough
 def test_a_consumer_that_is_killed_repeats_nothing_and_leaves_nothing_out(broker, stream, consumers, tmp_path):
     rng = np.random.default_rng(N_KILLS)
     data = make(A_LIFE * N_KILLS + 60, 11, bad=0.1)

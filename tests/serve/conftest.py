@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser
 
 from onlinehash.serve.bodies import numbers
-from tests.serve.browser import chromium, demo_service
 from tests.serve.services import rows, small_index
 
 
@@ -25,17 +21,3 @@ def compiled_kernels() -> None:
         index.remove(2)
     numbers.parse(b"[1.5]", 0)
     numbers.parse_points(b"[[1.5]]")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The browser of this machine."""
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[str]:
-    """Where the demo is served."""
-    with demo_service() as url:
-        yield url

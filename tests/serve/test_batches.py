@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing
-from onlinehash.errors import InvalidInput
 from onlinehash.serve import batches
 from onlinehash.serve.batches import Batches
 
@@ -57,30 +56,3 @@ def test_each_gets_what_it_would_get_alone(index: LiveIndex, most: int, monkeypa
         assert np.array_equal(nearest.ids, alone.ids)
         assert np.array_equal(nearest.distances, alone.distances)
         assert nearest.encoder is index.encoder
-
-
-def test_no_batch_is_too_large(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MOST_QUERIES", 3)
-    counting = Counting(index)
-    found = asyncio.run(ask(Batches(counting), [(np.ones(6, np.float32), 2)] * 8))
-    assert counting.sizes == [3, 3, 2]
-    assert len({tuple(nearest.ids) for nearest in found}) == 1
-
-
-def test_what_cannot_be_used_is_no_fault_of_the_others(index: LiveIndex) -> None:
-    good, narrow, nan = np.ones(6, np.float32), np.ones(5, np.float32), np.full(6, np.nan, np.float32)
-    found = asyncio.run(ask(Batches(index), [(good, 3), (narrow, 3), (nan, 3), (good, -1), (good, 4)]))
-    assert [len(nearest.ids) for nearest in (found[0], found[4])] == [3, 4]
-    for refused, words in ((found[1], "5 features"), (found[2], "NaN"), (found[3], "k to be")):
-        assert isinstance(refused, InvalidInput)
-        assert words in str(refused)
-
-
-def test_a_client_that_left_is_forgotten(index: LiveIndex) -> None:
-    async def leave() -> Any:
-        searches = Batches(index)
-        leaving, staying = searches.search(np.ones(6, np.float32), 2), searches.search(np.ones(6, np.float32), 2)
-        leaving.cancel()
-        return await staying
-
-    assert len(asyncio.run(leave()).ids) == 2

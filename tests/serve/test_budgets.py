@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from onlinehash import LiveIndex
-from onlinehash.errors import StorageError
+from onlinehash.errors import InvalidInput, StorageError
 from onlinehash.live import payloads
 from onlinehash.serve import changes
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.bodies.from_json import from_json
 from onlinehash.serve.errors import Unavailable
-from onlinehash.serve.requests import CLIENT_HEADER, client_of
-from onlinehash.serve.routes import search
-from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 from tests.serve.services import (
     SECONDS,
-    Process,
     connected,
     post_json,
     request_bytes,
     rest_of,
-    rows,
     served,
     small_index,
     until,
@@ -56,14 +44,6 @@ def test_filters_beyond_the_limits_are_refused(route: str) -> None:
     assert [many_fields.status_code, many_values.status_code, allowed.status_code] == [422, 422, 200]
     assert "at most 3 fields, got 4" in many_fields.json()["message"]
     assert "at most 10 values in all" in many_values.json()["message"]
-
-
-@pytest.mark.parametrize("route", ["/v1/search", "/v1/find"])
-def test_a_filter_has_64_fields_at_most_by_default(route: str) -> None:
-    with served() as (_, url):
-        allowed, refused = (post_json(url, route, QUERY | {"where": {f"f{i}": 1 for i in range(n)}}) for n in (64, 65))
-    assert (allowed.status_code, refused.status_code) == (200, 422)
-    assert "at most 64 fields, got 65" in refused.json()["message"]
 
 
 class Slow:
@@ -91,35 +71,19 @@ def test_a_filter_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slow.n < 2000
 
 
-@pytest.mark.parametrize("n_requests", [1, 3])
-def test_a_filter_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch, n_requests: int) -> None:
+def test_a_filter_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch)
     body = json.dumps(QUERY | {"where": {"colour": "red"}}).encode()
     head = {"Content_Type": "application/json", "Content_Length": str(len(body))}
     with served(small_index(n=2000), request_seconds=SECONDS) as (service, url):
         with connected(url) as client:
-            client.sendall(request_bytes("POST", "/v1/search", url, body, **head) * n_requests)
+            client.sendall(request_bytes("POST", "/v1/search", url, body, **head))
             assert slow.begun.wait(SECONDS)
         until(lambda: len(service.reads) == 0)
         n = slow.n
         assert n < 2000
         time.sleep(0.1)
         assert slow.n <= n + 1
-
-
-def test_changes_and_searches_go_on_beside_an_expensive_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow(monkeypatch)
-    with served(small_index(n=2000), request_seconds=SECONDS) as (service, url):
-        asking = threading.Thread(target=lambda: post_json(url, "/v1/search", QUERY | {"where": {"colour": "red"}}))
-        asking.start()
-        assert slow.begun.wait(SECONDS)
-        assert post_json(url, "/v1/items", {"ids": [9999], "vectors": [[1.0, 2.0]]}).status_code == 201
-        assert post_json(url, "/v1/search", QUERY).status_code == 200
-        assert httpx.get(f"{url}/v1/health", timeout=SECONDS).status_code == 200
-        assert len(service.reads) == 1
-        assert slow.n < 2000
-        service.reads.stop()
-        asking.join()
 
 
 def test_too_many_searches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,26 +98,6 @@ def test_too_many_searches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch
         asking.join()
 
 
-def test_many_queries_are_searched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = rows(50, seed=3)
-    with served(small_index(n=200)) as (service, url):
-        for given in ({"rerank": False}, {"rerank": True}, {"where": {"colour": "red"}}):
-            asked = {"vectors": X.tolist(), "k": 4} | given
-            at_once = post_json(url, "/v1/search", asked).json()
-            monkeypatch.setattr(search, "_COMPARED_AT_ONCE", 200 * 7)
-            monkeypatch.setattr(search, "_RERANKED_AT_ONCE", 7)
-            assert post_json(url, "/v1/search", asked).json() == at_once
-            monkeypatch.undo()
-        monkeypatch.setattr(search, "_COMPARED_AT_ONCE", 200)
-        expected = service.index.search(X, 4)
-        found = post_json(url, "/v1/search", {"vectors": X.tolist(), "k": 4}).json()
-        assert np.array_equal(found["ids"], expected.ids)
-        monkeypatch.setattr(LiveIndex, "searched", lambda *_: time.sleep(0.02) or (expected, service.index.encoder))
-    with served(small_index(n=200), request_seconds=0.2) as (_, url):
-        answered = post_json(url, "/v1/search", {"vectors": rows(2000).tolist(), "k": 4})
-        assert answered.status_code == 504
-
-
 # ------------------------------------------------------------------ clients
 
 
@@ -165,28 +109,6 @@ def test_all_who_have_the_token_are_one_client_for_the_rate() -> None:
         assert client.get("/v1/stats", headers=known).status_code == 200  # whatever strangers at this address did
         friends = [client.get("/v1/stats", headers=known).status_code for _ in range(40)]
         assert set(friends) == {200, 429}
-
-
-def test_nobody_becomes_another_client_by_a_header() -> None:
-    names = ("X-Forwarded-For", "X-Real-IP", "Forwarded", CLIENT_HEADER.decode())
-    with served(rate=3.0) as (_, url), httpx.Client(base_url=url, timeout=SECONDS) as client:
-        others = [dict.fromkeys(names, f"for=192.0.2.{number}") for number in range(40)]
-        assert {client.get("/v1/stats", headers=headers).status_code for headers in others} == {200, 429}
-
-
-@pytest.mark.parametrize(
-    ("address", "client"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("testclient", "testclient"),
-    ],
-)
-def test_an_ipv6_client_is_its_network(address: str, client: str) -> None:
-    assert client_of({"client": (address, 1), "headers": [(CLIENT_HEADER, b"somebody else")]}) == client
-    assert client_of({"client": None, "headers": [(CLIENT_HEADER, client.encode())]}) == client
 
 
 def test_one_client_cannot_take_all_places_of_listeners() -> None:
@@ -245,118 +167,99 @@ def test_changes_for_which_there_is_no_time_are_refused() -> None:
     assert made == [1]
 
 
-def test_a_process_that_cannot_stop_ends_nonetheless() -> None:
-    program = "import time; from onlinehash.serve import server; server.exit_within(0.1); time.sleep(600)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, capture_output=True).returncode == 1
+# ------------------------------------------------------------------ connections
 
 
-@pytest.mark.long
-def test_a_stop_signal_ends_an_expensive_filter(tmp_path: Path) -> None:
-    n, fields = 5000, [f"f{i}" for i in range(50)]
-    texts = [f"{i:040d}" for i in range(n)]
-    with LiveIndex(path=tmp_path / "items", n_bits=8) as index:
-        index.add(range(n), rows(n), [dict.fromkeys(fields, text) for text in texts])
-    # So many comparisons of texts take minutes.
-    where = {field: {"<": "9", "<=": "9", ">": "", ">=": ""} for field in fields}
-    asked = {"vectors": rows(2000).tolist(), "k": 3, "rerank": True, "where": where}
-    answers: list[int] = []
-    limits = ("--limit", "request_seconds=600", "--limit", "filter_values=1000")
-    with Process(tmp_path / "items", *limits, log=tmp_path / "log") as process:
-        client = threading.Thread(
-            target=lambda: answers.append(post_json(process.url, "/v1/search", asked).status_code)
-        )
-        client.start()
-        time.sleep(2)
-        assert not answers
-        assert process.stop() == 0
-        client.join()
-    assert answers == [503]
-    assert "in time" not in (tmp_path / "log").read_text()
+def test_a_connection_that_was_refused_is_taken_when_there_is_room() -> None:
+    with served(connections=2) as (_, url), httpx.Client(base_url=url, timeout=20) as client:
+        with connected(url), connected(url):
+            assert until(lambda: client.get("/v1/health").status_code == 503)
+        # Over the connection that it has.
+        assert until(lambda: client.get("/v1/health").status_code == 200)
 
 
-class Load:
-    """Clients that ask for as much as they can, until the service is gone; `added` are the items it acknowledged."""
-
-    def __init__(self, url: str) -> None:
-        self.url, self.added = url, list[int]()
-        self._ids = itertools.count(100_000)
-        self._X = np.random.default_rng(0).standard_normal((10_000, 32)).round(3)
-
-    def queries(self) -> bytes:
-        return json.dumps({"vectors": self._X.tolist(), "k": 10}).encode()
-
-    def lessons(self) -> bytes:
-        similar = [bool(i % 2) for i in range(5_000)]
-        return json.dumps({"a": self._X[:5_000].tolist(), "b": self._X[5_000:].tolist(), "similar": similar}).encode()
-
-    def refreshes(self) -> bytes:
-        return json.dumps({"id_a": 1, "id_b": 2, "similar": True, "refresh": True}).encode()
-
-    def numbers(self) -> bytes:
-        return b'{"vectors": [[%s]], "k": 10}' % b",".join([b"0.12345678901234"] * 300_000)
-
-    def ask(self, kind: str) -> None:
-        path = "/v1/learn" if kind in ("lessons", "refreshes") else "/v1/search"
-        body: bytes = getattr(self, kind)()
-        while self._answer(path, body) is not None:
-            pass
-
-    def add(self) -> None:
-        for i in self._ids:
-            status = self._answer("/v1/items", json.dumps({"ids": [i], "vectors": [self._X[0].tolist()]}).encode())
-            if status == 201:
-                self.added.append(i)
-            elif status is None:
-                return
-
-    def listen(self) -> None:
-        with suppress(httpx.HTTPError), httpx.stream("GET", self.url + "/v1/events", timeout=SECONDS) as answer:
-            for _ in answer.iter_bytes():
-                pass
-
-    def hold(self) -> None:
-        with connected(self.url) as connection:
-            head = request_bytes("POST", "/v1/items", self.url, Content_Type="application/x-npy", Content_Length="9999")
-            connection.sendall(head + bytes(100))
-            rest_of(connection)
-
-    def _answer(self, path: str, body: bytes) -> int | None:
-        try:
-            headers = {"Content-Type": "application/json"}
-            return httpx.post(self.url + path, content=body, headers=headers, timeout=SECONDS).status_code
-        except httpx.HTTPError:
-            return None
+def test_what_is_no_http_gets_no_answer_in_the_place_of_the_request_before_it() -> None:
+    with served() as (service, url), connected(url) as connection:
+        go_on = threading.Event()
+        service.writer.submit(lambda: go_on.wait(20))
+        body = b'{"vector": [1, 2]}'
+        headers = {"Content_Type": "application/json", "Content_Length": str(len(body))}
+        connection.sendall(request_bytes("POST", "/v1/items/900", url, body, **headers) + b"no HTTP\r\n\r\n")
+        time.sleep(0.3)
+        go_on.set()
+        answers = rest_of(connection)
+    assert answers.startswith(b"HTTP/1.1 201 ")
+    assert answers.count(b"HTTP/1.1 ") == 1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["queries", "lessons", "refreshes", "numbers", "listen", "hold"])
-def test_a_stop_signal_ends_a_service_under_load(tmp_path: Path, kind: str) -> None:
-    with LiveIndex(path=tmp_path / "items", n_bits=64) as index:
-        index.add(range(20_000), np.random.default_rng(1).standard_normal((20_000, 32)))
-    with Process(tmp_path / "items", "--limit", "stop_seconds=30", log=tmp_path / "log") as process:
-        load = Load(process.url)
-        asking = getattr(load, kind) if kind in ("listen", "hold") else partial(load.ask, kind)
-        clients = [threading.Thread(target=client) for client in (*[asking] * 8, load.add)]
-        for client in clients:
-            client.start()
-        until(lambda: len(load.added) > 2)
-        assert process.stop() == 0  # and not 1, with which it ends when `stop_seconds` are over
-        for client in clients:
-            client.join()
-    with LiveIndex.open(tmp_path / "items") as index:
-        assert set(load.added) <= set(index.ids.tolist())
+def test_a_connection_is_closed_after_a_refused_body() -> None:
+    with served(idle_seconds=0.5, json_memory=1 << 20) as (_, url), connected(url) as connection:
+        head = {"Content_Type": "application/json", "Content_Length": str(1 << 21)}
+        body = b'{"vector": [' + b"1, " * (1 << 19)
+        body += b"1" * ((1 << 21) - len(body))
+        connection.sendall(request_bytes("POST", "/v1/search", url, body, **head))
+        assert rest_of(connection).startswith(b"HTTP/1.1 413 ")  # and then the service closes it
 
 
-def test_the_parser_of_large_bodies_rests_as_long_as_it_worked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or else clients who send such bodies all the time leave no time to others."""
-    done: list[Any] = []
-    moments, service = itertools.count(), Service(small_index())
-    clock = SimpleNamespace(perf_counter=lambda: 0.03 * next(moments), sleep=done.append)
-    monkeypatch.setattr("onlinehash.serve.service.time", clock)
+# ------------------------------------------------------------------ bodies and answers
 
-    async def parse_three() -> None:
-        await asyncio.gather(*(service.parsed(partial(done.append, name)) for name in "abc"))
 
-    asyncio.run(parse_three())
-    service._parsing.shutdown()
-    assert done == ["a", pytest.approx(0.03), "b", pytest.approx(0.03), "c", pytest.approx(0.03)]
+def test_names_are_not_repeated_within_filters_and_payloads() -> None:
+    for where, name in ((rb'{"a":{"b":[{"c":1,"c":2}]}}', "c"), (rb'{"a":1,"\u0061":2}', "a")):
+        with pytest.raises(InvalidInput, match=f"the field '{name}' occurs twice"):
+            from_json(shapes.Query, b'{"vector":[0.5],"k":3,"where":%s}' % where)
+        with pytest.raises(InvalidInput, match="occurs twice"):
+            from_json(shapes.NewItem, b'{"vector":[0.5],"payload":%s}' % where)
+
+
+def test_names_that_only_look_the_same_are_taken() -> None:
+    where = {"a": 1, 'a"': 2, "a\\": 3, "b": [{"a": 1}, {"a": 2}], 'a\\"': {"a": {"a": 4}}}
+    body = {"vector": [0.5], "where": where}
+    assert from_json(shapes.Query, json.dumps(body).encode()).where == where
+
+
+def test_a_json_body_for_which_there_is_no_room_is_refused_before_it_is_sent() -> None:
+    with served(json_memory=1 << 20) as (_, url), connected(url) as client:
+        head = {"Content_Type": "application/json; charset=utf-8", "Content_Length": str(1 << 20)}
+        client.sendall(request_bytes("POST", "/v1/search", url, **head))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 413")
+    with served(memory=1 << 20) as (_, url), connected(url) as client:
+        client.sendall(request_bytes("POST", "/v1/search", url, **head | {"Content_Type": "application/x-npy"}))
+        answered = client.recv(1 << 16)
+        assert answered.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1\r\n" in answered
+
+
+@pytest.fixture
+def heavy() -> Any:
+    """An index whose first item has a payload of 50 KB."""
+    index = small_index()
+    index.update([1], payloads=[{"text": "x" * 50_000}])
+    return index
+
+
+def test_items_are_refused_once_they_are_too_large(heavy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id may be named as often as one likes: 200 KB of ids asked for 6 GB."""
+    n_read = 0
+    get_many = heavy.get_many
+
+    def count(ids: Any) -> Any:
+        nonlocal n_read
+        n_read += len(ids)
+        return get_many(ids)
+
+    monkeypatch.setattr(heavy, "get_many", count)
+    monkeypatch.setattr("onlinehash.serve.routes.items.ITEMS_AT_ONCE", 10)
+    with served(heavy, answer_bytes=1 << 20) as (_, url):
+        for n, status in ((15, 200), (90_000, 413)):
+            answered = post_json(url, "/v1/items/get", {"ids": [1] * n, "vectors": False})
+            assert answered.status_code == status
+    assert answered.json()["message"] == "the response is larger than the limit of 1,048,576 bytes; ask for less."
+    assert n_read < 60
+
+
+def test_a_lesson_has_as_many_pairs_as_a_batch_has_rows() -> None:
+    with served(batch=20) as (_, url):
+        for n, status in ((20, 200), (21, 413)):
+            lesson = {"id_a": [1] * n, "id_b": [2] * n, "similar": [True] * n}
+            assert post_json(url, "/v1/learn", lesson).status_code == status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -12,19 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi import FastAPI
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError, UnknownId
 from onlinehash.live.sqlite.store import Store
-from onlinehash.serve import processes, server
-from onlinehash.serve import writer as module
 from onlinehash.serve.changes import Changes, Retry
 from onlinehash.serve.errors import KeyReused
-from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
-from tests.serve.services import SECONDS, post_json
+from tests.serve.services import SECONDS
 from tests.support import state_bytes
 
 WIDTH = 5
@@ -39,11 +34,10 @@ def commits(index: LiveIndex) -> int:
     return int.from_bytes((index.path / "commits").read_bytes(), "little")
 
 
-def new_index(path: Path | None, is_empty: bool = False) -> LiveIndex:
+def new_index(path: Path) -> LiveIndex:
     index = LiveIndex(OnlineHashing(16, burn_in=20, random_state=0), refresh.by_hand(), path=path)
-    if not is_empty:
-        index.add(None, vectors(30))
-        index.refresh()
+    index.add(None, vectors(30))
+    index.refresh()
     return index
 
 
@@ -90,9 +84,8 @@ def contents(index: LiveIndex) -> tuple[Any, ...]:
     return items, index.codes, state_bytes(index.learner)
 
 
-@pytest.mark.parametrize("is_empty", [False, True], ids=["with items", "empty"])
-def test_the_result_is_that_of_one_change_after_the_other(tmp_path: Path, is_empty: bool) -> None:
-    with new_index(tmp_path / "alone", is_empty) as alone, new_index(tmp_path / "together", is_empty) as together:
+def test_the_result_is_that_of_one_change_after_the_other(tmp_path: Path) -> None:
+    with new_index(tmp_path / "alone") as alone, new_index(tmp_path / "together") as together:
         writer = Writer(Limits())
         expected = [outcome(submit(Changes(alone, writer), i)) for i in range(100)]
         writer.close()
@@ -125,28 +118,6 @@ def test_a_bad_change_fails_alone(tmp_path: Path) -> None:
         assert len(last.result(SECONDS).outcome) == 1
         assert len(index) == 32
         assert index.learner.n_pairs_seen_ == 1
-
-
-def test_what_makes_the_learner_fail_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that fails as a whole is made again one by one."""
-    with new_index(tmp_path / "index") as index:
-        learn = type(index.learner).learn_pairs
-
-        def failing(learner: Any, A: Any, *others: Any) -> Any:
-            updates = learn(learner, A, *others)
-            if (np.asarray(A)[:, 0] == 7).any():
-                raise ZeroDivisionError
-            return updates
-
-        monkeypatch.setattr(type(index.learner), "learn_pairs", failing)
-        told: list[Any] = []
-        with gathered(index) as changes:
-            changes.activity.learned = told.append  # type: ignore[method-assign]
-            futures = [changes.learn(vectors(1, i), vectors(1, i + 1), [True]) for i in range(5)]
-            futures.insert(2, changes.learn(np.full((1, WIDTH), 7.0), vectors(1), [True]))
-        failed = [type(future.exception(SECONDS)) for future in futures]
-        assert failed == [type(None)] * 2 + [ZeroDivisionError] + [type(None)] * 3
-        assert index.learner.n_pairs_seen_ == len(told) == 5  # each of them once
 
 
 def test_a_failing_disk_fails_all_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,54 +154,3 @@ def test_a_group_that_may_have_been_kept_is_not_made_again(tmp_path: Path, monke
             futures.append(changes.add(None, vectors(1)))
         assert all(isinstance(future.exception(SECONDS), ServiceUnavailable) for future in futures)
         assert (index.learner.n_pairs_seen_, len(index)) == (4, 31)
-
-
-def test_groups_are_bounded_and_others_stand_between_them() -> None:
-    writer, go, sizes = Writer(Limits()), threading.Event(), list[int]()
-    writer.submit(lambda: go.wait(SECONDS))
-
-    def together(works: Any) -> list[int]:
-        sizes.append(len(works))
-        return [0] * len(works)
-
-    for _ in range(module.MOST_TOGETHER + 5):
-        writer.submit_to(together, None)
-    writer.submit(lambda: sizes.append(-1))
-    for _ in range(5):
-        writer.submit_to(together, None, module.MOST_BYTES // 2)
-    writer.submit_to(together, None, 3 * module.MOST_BYTES)
-    go.set()
-    writer.close()
-    assert sizes == [module.MOST_TOGETHER, 5, -1, 2, 2, 1, 1]
-
-
-def test_many_small_changes_do_not_pass_the_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*given: Any) -> None:
-        raise AssertionError
-
-    X = vectors(2).tolist()
-    with server.background(Service(new_index(tmp_path / "index"))) as url:
-        monkeypatch.setattr(FastAPI, "__call__", fail)
-        assert post_json(url, "/v1/items", {"vectors": X}).status_code == 201
-        assert post_json(url, "/v1/learn", {"a": X[0], "b": X[1], "similar": True}).json()["n_pairs"] == 1
-        assert post_json(url, "/v1/items", {"vectors": [[1.0]]}).status_code == 422
-        assert post_json(url, "/v1/items/remove", {"ids": [30, 31]}).json()["n"] == 30
-
-
-def test_an_index_in_memory_is_changed_one_by_one() -> None:
-    index = new_index(None)
-    with gathered(index) as changes:
-        futures = [submit(changes, i) for i in range(40)]
-    assert sum(future.exception(SECONDS) is None for future in futures) > 20
-
-
-def test_a_service_does_not_collect_what_was_there_when_it_started() -> None:
-    """A full collection would stop all threads for as long as it looks at all modules."""
-    there = [[] for _ in range(20_000)]
-    before = gc.get_freeze_count()
-    try:
-        processes.spare_the_collector()
-        assert gc.get_freeze_count() >= before + len(there)
-        assert len(gc.get_objects()) < 10_000
-    finally:
-        gc.unfreeze()

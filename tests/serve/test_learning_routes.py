@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -71,48 +67,3 @@ def test_clicks_by_vector_are_answered_again_when_their_items_are_gone() -> None
         assert again.headers["Idempotency-Replayed"] == "true"
         assert again.json()["loss"] == first.json()["loss"]
         assert service.n_pairs == 2
-
-
-def test_searches_do_not_wait_for_those_who_wait_for_a_change() -> None:
-    with served() as (service, url), ThreadPoolExecutor(40) as pool:
-        done, begun = threading.Event(), threading.Event()
-
-        def change() -> None:
-            with service.index._lock:  # as long as many pairs are learned, or codes are rolled back
-                begun.set()
-                done.wait(2 * SECONDS)
-
-        changing = pool.submit(change)
-        begun.wait(SECONDS)
-        try:
-            waiting = [pool.submit(httpx.get, url + "/v1/stats", timeout=2 * SECONDS) for _ in range(36)]
-            time.sleep(1)
-            assert not any(one.done() for one in waiting)
-            assert httpx.post(url + "/v1/search", json={"id": 1, "k": 2}, timeout=SECONDS).status_code == 200
-        finally:
-            done.set()
-        changing.result()
-        assert all(one.result().status_code == 200 for one in waiting)
-
-
-def test_listeners_hear_of_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    with served() as (service, _):
-        monkeypatch.setattr(service.events, "send", lambda name, data: told.append(data.get("count", 0)))
-        updates = service.index.learn_pairs_by_id(IDS[:-1], IDS[1:], [True] * 11)
-
-        def note() -> None:
-            for _ in range(2000):
-                service.changes.activity.learned(updates)
-
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        try:
-            noting = threading.Thread(target=note)
-            noting.start()
-            while noting.is_alive():
-                service.send_events()
-        finally:
-            sys.setswitchinterval(before)
-        service.send_events()
-    assert sum(told) == 2000 * len(updates)

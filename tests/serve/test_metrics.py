@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 import httpx
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from onlinehash import LiveIndex, OnlineHashing
-from onlinehash.serve import processes
-from tests.serve.services import IDS, SECONDS, connected, post_json, request_bytes, rest_of, served, until
+from tests.serve.services import IDS, SECONDS, post_json, served, until
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
@@ -69,29 +66,3 @@ def test_the_state_of_the_index_is_there() -> None:
         assert found["encoder_version"] == service.index.encoder.version
         assert found["refreshes"] == service.index.refreshes
         assert math.isnan(found["held_out_map"])
-
-
-def test_an_index_without_items_has_numbers_too() -> None:
-    with served(LiveIndex(OnlineHashing(n_bits=8, random_state=0))) as (_, url):
-        assert samples(url)["onlinehash_items", frozenset()] == 0
-
-
-def test_strange_requests_make_no_new_labels() -> None:
-    with served() as (_, url):
-        for number in range(30):
-            httpx.get(f"{url}/v1/nothing/{number}", timeout=SECONDS)
-            httpx.get(f"{url}/v1/items/{number + 1000}", timeout=SECONDS)
-        for method in (b"INVENTED", b"PROPFIND"):
-            with connected(url) as connection:
-                connection.sendall(request_bytes(method.decode(), "/v1/items", url, Connection="close"))
-                rest_of(connection)
-        found = until(lambda: samples(url))
-        assert {dict(labels)["route"] for (name, labels) in found if name == "onlinehash_requests_total"} <= {
-            "none", "/v1/items/{id:path}", "/v1/items", "/metrics",
-        }  # fmt: skip
-        assert "INVENTED" not in {dict(labels).get("method") for _, labels in found}
-
-
-def test_processes_share_their_numbers_only_if_prometheus_client_was_not_imported_before() -> None:
-    with pytest.raises(RuntimeError, match="was imported before"), processes.shared_metrics():
-        raise AssertionError("it would not notice where the numbers go")

@@ -37,20 +37,6 @@ def test_a_key_is_used_once_though_the_index_keeps_no_receipts() -> None:
         assert everything(service.index) == before
 
 
-def test_a_refused_change_leaves_its_key_free() -> None:
-    with served(in_a_store()) as (service, url):
-        assert keyed(url, "a", [[0.5]]).status_code == 422
-        assert keyed(url, "a", [[0.5, 0.25]]).status_code == 201
-        assert len(service.index) == len(IDS) + 1
-
-
-def test_queries_that_come_together_find_what_each_would_find_alone() -> None:
-    with served(in_a_store()) as (service, url):
-        for vector in rows(5, seed=3):
-            found = post_json(url, "/v1/search", {"vector": vector.tolist(), "k": 4}).json()
-            assert found["ids"] == service.index.search(vector, 4).ids.tolist()
-
-
 def test_what_a_service_needs_is_said() -> None:
     with pytest.raises(NotSupported, match="supports learner, and RemoteIndex does not"):
         Service(RemoteIndex.__new__(RemoteIndex))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from onlinehash import png
 from onlinehash.datasets import gist
@@ -59,60 +59,10 @@ def test_pixels_come_back(grey: np.ndarray):
     np.testing.assert_array_equal(found, vector)
 
 
-def test_values_outside_the_scale_are_cut():
-    with Image.open(io.BytesIO(Pixels(1, 4, 2.0).png_of(np.array([-1, 0.5, 2, 9])))) as image:
-        assert np.asarray(image).tolist() == [[0, 64, 255, 255]]
-
-
-def test_a_vector_of_another_length_is_refused():
-    with pytest.raises(InvalidInput, match="expected 8 x 8 pixels, got a vector of 63 values"):
-        Pixels(8, 8).png_of(np.zeros(63))
-
-
-def test_a_pixel_is_the_mean_of_what_falls_into_it():
-    grey = np.zeros((4, 6), np.uint8)
-    grey[:2, 2:4] = [[100, 200], [0, 100]]
-    np.testing.assert_allclose(Pixels(2, 3).vector_of(png.written(grey)) * 255, [0, 100, 0, 0, 0, 0], atol=0.6)
-
-
 def test_the_middle_is_cut_out_of_another_shape():
     grey = np.zeros((4, 8), np.uint8)
     grey[:, :2], grey[1:3, 3:5] = 77, 255
     assert (Pixels(4, 4).vector_of(png.written(grey)).reshape(4, 4) * 255).round().tolist() == grey[:, 2:6].tolist()
-
-
-def drawn(ink: str, paper: str, mode: str = "RGB") -> Image.Image:
-    image = Image.new(mode, (80, 80), paper)
-    ImageDraw.Draw(image).ellipse((24, 14, 56, 66), outline=ink, width=8)
-    return image
-
-
-def test_dark_ink_on_white_paper_is_light_ink():
-    light = Pixels(8, 8).vector_of(saved(drawn("white", "black")))
-    assert 0.1 < light.mean() < 0.5
-    np.testing.assert_allclose(Pixels(8, 8).vector_of(saved(drawn("black", "white"))), light, atol=0.005)
-    transparent = saved(drawn("#000000ff", "#00000000", "RGBA"))
-    np.testing.assert_allclose(Pixels(8, 8).vector_of(transparent), light, atol=0.005)
-    grey = Pixels(8, 8).vector_of(saved(drawn("white", "#777777")))  # grey is no paper
-    assert grey[0] == pytest.approx(0x77 / 255)
-
-
-def test_white_all_over_is_not_turned():
-    assert (Pixels(4, 4).vector_of(png.written(np.full((4, 4), 255, np.uint8))) == 1).all()
-
-
-def test_sixteen_bits_are_scaled_not_clipped():
-    values = np.array([[0, 256 * 100, 65535]], np.uint16)
-    assert (Pixels(1, 3).vector_of(saved(Image.fromarray(values))) * 255).round().tolist() == [0, 100, 255]
-
-
-def test_the_camera_may_have_been_turned():
-    grey = np.zeros((16, 16), np.uint8)
-    grey[:8, :8] = 200
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned clockwise by a quarter
-    turned = Pixels(2, 2).vector_of(saved(Image.fromarray(grey), "JPEG", exif=exif, quality=95))
-    assert (turned > 0.5).tolist() == [False, True, False, False]
 
 
 def test_every_format_and_mode_is_read():
@@ -142,25 +92,17 @@ def test_a_payload_gives_its_picture_as_it_is():
         FromPayload("face").vector_of(SOUND[0])
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_anything_else_in_a_payload_is_no_picture():
+    for value in (
         None,
-        3,
-        "",
         "https://example.org/a.png",
         "data:image/png;base64,!!!!",
-        "data:image/png;base64,é",
         "data:image/png;base64," + b64encode(b"<script>").decode(),
         "data:image/png;base64," + b64encode(SOUND[2]).decode(),
-        "image/png;base64," + b64encode(SOUND[0]).decode(),
         "data:image/svg+xml;base64," + b64encode(b"<svg/>").decode(),
         "data:text/html;base64," + b64encode(SOUND[0]).decode(),
-        "data:image/png;charset=x;base64," + b64encode(SOUND[0]).decode(),
-    ],
-)
-def test_anything_else_in_a_payload_is_no_picture(value: Any):
-    assert FromPayload("face").picture_of(Item(1, np.zeros(2), {"face": value})) is None
+    ):
+        assert FromPayload("face").picture_of(Item(1, np.zeros(2), {"face": value})) is None
     assert FromPayload("face").picture_of(Item(1, np.zeros(2), None)) is None
 
 
@@ -170,20 +112,7 @@ def test_parse():
     assert (parse("gist"), parse("gist-colour"), parse("gist:64")) == (Gist(False), Gist(True), Gist(False, 64))
     assert parse("payload:a:b") == FromPayload("a:b")
     assert parse("8x6").about() == {"kind": "pixels", "height": 8, "width": 6}
-    for text in (
-        "",
-        "8",
-        "8x",
-        "0x8",
-        "8x8:",
-        "8x8:0",
-        "8x8:nan",
-        "99999x1",
-        "gist:1",
-        "gist:inf",
-        "gist:x",
-        "payload:",
-    ):
+    for text in ("", "8x", "0x8", "8x8:", "8x8:nan", "99999x1", "gist:1", "gist:x", "payload:"):
         with pytest.raises(InvalidInput):
             parse(text)
 
@@ -191,11 +120,11 @@ def test_parse():
 # ------------------------------------------------------------------ hostile files
 
 
-@pytest.mark.parametrize("size", [(4097, 1), (1, 4097), (20_000, 20_000), (9_500, 9_500), (2**31 - 1, 2**31 - 1)])
-def test_large_pictures_are_refused_by_their_header(size: tuple[int, int]):
+def test_large_pictures_are_refused_by_their_header():
     def refused() -> None:
-        with pytest.raises(InvalidInput):
-            decoded(header_only(*size))
+        for size in ((4097, 1), (1, 4097), (20_000, 20_000), (2**31 - 1, 2**31 - 1)):
+            with pytest.raises(InvalidInput):
+                decoded(header_only(*size))
 
     assert peak(refused) < 1_000_000
 
@@ -208,10 +137,6 @@ def test_other_formats_and_broken_files_are_refused():
             decoded(data)
     with pytest.raises(TooLarge):
         decoded(bytes(16 * 2**20 + 1))
-
-
-def test_the_largest_is_read():
-    assert decoded(saved(Image.new("1", (4096, 4096)))).size == (4096, 4096)
 
 
 @given(st.binary(max_size=100) | mutated(SOUND))

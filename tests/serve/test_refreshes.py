@@ -105,20 +105,7 @@ def test_who_waits_for_a_refresh_waits_for_one_with_all_that_was_learned_before(
         assert waiting.result(SECONDS).json()["behind"] == {"bits": 0, "pairs": 0}
 
 
-def test_a_refresh_that_nobody_waits_for_follows_the_running_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with slow_service(monkeypatch) as (service, url, slow, pool):
-        coming = learned(service, url, pool, [0])
-        until(lambda: slow.begun == 1)
-        assert post_json(url, "/v1/learn", {"id_a": 3, "id_b": 4, "similar": True}).status_code == 200
-        assert post_json(url, "/v1/refresh", {"wait": False}).status_code == 200
-        slow.finish()
-        slow.finish()
-        assert coming[0][0].result(SECONDS).status_code == 200
-        until(lambda: service.index.behind == (0, 0))
-
-
-@pytest.mark.parametrize("route", ["/v1/refresh/cancel", "/v1/rollback"])
-def test_who_waits_for_a_cancelled_refresh_is_told(monkeypatch: pytest.MonkeyPatch, route: str) -> None:
+def test_who_waits_for_a_cancelled_refresh_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with slow_service(monkeypatch) as (service, url, slow, pool):
         slow.finish()
         learned(service, url, pool, [0])[0][0].result(SECONDS)
@@ -126,29 +113,26 @@ def test_who_waits_for_a_cancelled_refresh_is_told(monkeypatch: pytest.MonkeyPat
         assert post_json(url, "/v1/learn", learn_only).status_code == 200
         waiting = pool.submit(post_json, url, "/v1/refresh", {"wait": True})
         until(lambda: slow.begun == 2)
-        slow_route = pool.submit(post_json, url, route, {})
+        cancelling = pool.submit(post_json, url, "/v1/refresh/cancel", {})
         answered = waiting.result(SECONDS)
         assert (answered.status_code, answered.json()["error"]) == (409, "RefreshCancelled")  # so no client repeats it
         assert "cancelled" in answered.json()["message"]
         slow.finish()
-        assert slow_route.result(SECONDS).status_code == 200
+        assert cancelling.result(SECONDS).status_code == 200
 
 
-@pytest.mark.parametrize("wait", [True, False])
-@pytest.mark.parametrize("when", ["begins", "ends"])
 def test_a_refresh_that_cannot_be_stored_counts_as_a_failure_of_the_disk(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, when: str, wait: bool
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: object, **__: object) -> bool:
         raise StorageError("the disk is full.")
 
-    with served(small_index(refresh=refresh.by_hand())) as (service, url):
+    with served(small_index(refresh=refresh.by_hand())) as (_, url):
         status = lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).json()["status"]  # noqa: E731
         assert post_json(url, "/v1/learn", {"id_a": 3, "id_b": 4, "similar": False}).status_code == 200
         with monkeypatch.context() as patch:
-            patch.setattr(*((service.index, "refresh", full) if when == "begins" else (Rehash, "compute", full)))
-            answered = post_json(url, "/v1/refresh", {"wait": wait})
-            assert answered.status_code == (507 if wait or when == "begins" else 200)
+            patch.setattr(Rehash, "compute", full)
+            assert post_json(url, "/v1/refresh", {"wait": True}).status_code == 507
             until(lambda: status() == "storage failing")
         ours = [record.getMessage() for record in caplog.records if record.name == "onlinehash.service"]
         assert ours == ["a change could not be stored"]

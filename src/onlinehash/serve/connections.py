@@ -4,8 +4,7 @@ write.
 uvicorn closes a connection that is idle between two requests, but it waits for ever for the first request, for the rest
 of one that has begun, and for a client that does not read. It has no setting for these, and an ASGI application does
 not see them, so this module derives from uvicorn's HTTP protocol, which is not a public interface. That is confined to
-this module: `pyproject.toml` bounds the version, and `tests/serve/test_connections.py` fails if uvicorn no longer has
-what is used here.
+this module, and `pyproject.toml` bounds the version.
 
 uvicorn reads every body as fast as it comes, also what is left of one that was refused already: a few clients with
 large bodies keep the event loop from all others. Here one piece is read at a time, and others run between two of them.

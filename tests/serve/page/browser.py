@@ -1,17 +1,14 @@
-"""A real browser for the tests of the page, and the demo's service for it to look at."""
+"""A real browser for the tests of the page."""
 
 from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.needs import missing
@@ -60,23 +57,6 @@ def visiting(browser: Browser, url: str, allowed: str = "(?!)", **options) -> It
         assert not complaints, f"said in the console: {complaints}"
     finally:
         context.close()
-
-
-@contextmanager
-def demo_service() -> Iterator[str]:
-    """`onlinehash serve --demo` on a free port; gives its address."""
-    command = [sys.executable, "-m", "onlinehash", "serve", "--demo", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            said = []
-            for line in process.stdout:
-                said.append(line)
-                if found := re.search(r"http://[\w.]+:\d+", line):
-                    yield found.group()
-                    return
-            pytest.fail(f"the demo did not start: {''.join(said)}")
-        finally:
-            process.terminate()
 
 
 def wait_until(page: Page, question: Callable[[], bool], seconds: float = SECONDS) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from onlinehash.demo import docstrings
-from onlinehash.errors import InvalidInput
 from onlinehash.serve import demo
 
 
@@ -28,25 +26,6 @@ def test_what_is_read(few_modules: None) -> None:
     assert not [title for title in titles if "._" in title]
     assert len({one.text for one in found}) == len(found)
     assert all(docstrings.SHORTEST <= len(one.text) <= docstrings.LONGEST + 4 for one in found)
-
-
-def test_lines_of_a_paragraph_flow_and_what_is_indented_stays(tmp_path: Path) -> None:
-    source = tmp_path / "module.py"
-    source.write_text(
-        '"""A first line that goes\non in a second one.\n\n    code\n    more code\n"""\n'
-        'def f(self, a, *, b):\n    """Too short."""\n'
-        'def _g():\n    """Something private that nobody should ask for."""\n'
-    )
-    (one,) = docstrings._of_file(source, "module")
-    assert one == ("module", "A first line that goes on in a second one.\n\n    code\n    more code", "module")
-    source.write_text("def broken(:")
-    assert list(docstrings._of_file(source, "module")) == []
-
-
-def test_without_sources_there_is_no_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdlib_module_names", frozenset())
-    with pytest.raises(InvalidInput, match="no sources of Python's standard library"):
-        docstrings.load()
 
 
 def test_the_service_of_the_demo(few_modules: None) -> None:

@@ -53,49 +53,10 @@ def test_pictures_are_found_by_a_picture_and_by_a_text(tmp_path: Path) -> None:
         assert index.find_text("green", k=1).ids[0].startswith("green")
 
 
-def test_arrays_are_pictures_too() -> None:
-    embedding, images = Embedding(Colours()), [picture("red"), picture("blue")]
-    expected = embedding.encode_pictures(images)
-    arrays = [np.asarray(image) for image in images]
-    for given in (arrays, np.stack(arrays), tuple(arrays), iter(images)):
-        assert np.array_equal(embedding.encode_pictures(given), expected)
-    assert expected.dtype == np.float32
-    assert embedding.encode_pictures([]).shape == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (picture("red"), "expected a list of pictures, got <PIL"),
-        (np.zeros((4, 4, 3), np.uint8), "expected a list of pictures, got an array"),
-        ("cat.jpg", "expected a list of pictures, got 'cat.jpg'"),
-        (7, "expected a list of pictures, got 7"),
-        (["cat.jpg"], "expected pictures, as PIL images or arrays, got 'cat.jpg'; open files by PIL.Image.open"),
-        ([Path("cat.jpg")], "open files by PIL.Image.open"),
-        ([None], "expected pictures, as PIL images or arrays, got None"),
-        ([np.zeros(3)], "expected pictures"),
-    ],
-)
-def test_what_is_no_list_of_pictures(given: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
-        Embedding(Colours()).encode_pictures(given)
-
-
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        ([[1.0, 2.0]], "vectors of 2 values, where it gave 3 before"),
-        ([[1.0, 2.0, 3.0]] * 2, r"a vector for each picture, got an array of shape \(2, 3\) for 1 pictures"),
-        ([[1.0, np.nan, 2.0]], "contains NaN"),
-        (["a"], "a vector for each picture"),
-    ],
-)
-def test_models_that_do_not_give_vectors(made: Any, words: str) -> None:
-    def model(things: Any) -> Any:
-        return made if not isinstance(things[0], str) else Colours().encode(things)
-
-    with pytest.raises(InvalidInput, match=words):
-        Embedding(model).encode_pictures([picture("red")])
+def test_what_is_no_list_of_pictures() -> None:
+    for given in (picture("red"), "cat.jpg", 7, ["cat.jpg"], [Path("cat.jpg")], [None], [np.zeros(3)]):
+        with pytest.raises(InvalidInput, match="expected"):
+            Embedding(Colours()).encode_pictures(given)
 
 
 def test_a_model_of_texts_alone() -> None:

@@ -8,34 +8,29 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash import Codes, FlatIndex, LiveIndex, MultiIndex
+from onlinehash import Codes, FlatIndex, LiveIndex
 from onlinehash.cli import serve as cli_serve
 from onlinehash.errors import InvalidInput
-from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
 from tests.cli.running import done, refused
-from tests.gpu.test_card_codes import RUNS, has_card, needs_card
+from tests.gpu.test_card_codes import RUNS, has_card
 
 
-@pytest.fixture(params=[FlatIndex, MultiIndex])
-def files(request, tmp_path, monkeypatch):
+@pytest.fixture
+def files(tmp_path, monkeypatch):
     """An index and a file of queries."""
     monkeypatch.chdir(tmp_path)
     bits = np.random.default_rng(0).random((400, 32)) < 0.5
-    onlinehash.save(request.param(Codes.from_bits(bits)), "index.oh")
+    onlinehash.save(FlatIndex(Codes.from_bits(bits)), "index.oh")
     onlinehash.save(Codes.from_bits(bits[:6]), "queries.oh")
     return ("search", "index.oh", "queries.oh")
 
 
-def test_the_twins_print_what_the_cpu_prints(files, monkeypatch):
-    monkeypatch.setattr(GpuIndex, "_make_runs", lambda self, shape: Twins(shape))
+@pytest.mark.parametrize("runs", RUNS)
+def test_the_card_prints_what_the_cpu_prints(runs, files, monkeypatch):
+    monkeypatch.setattr(GpuIndex, "_make_runs", lambda self, shape: runs(shape))
     for options in (["-k", 5], ["--radius", 9], ["-k", 3, "--json"]):
         assert done(*files, *options, "--device", "cuda").out == done(*files, *options).out
-
-
-@needs_card
-def test_the_card_prints_what_the_cpu_prints(files):
-    assert done(*files, "--device", "cuda").out == done(*files).out
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")
@@ -57,12 +52,9 @@ def test_a_folder_is_searched_and_served(runs, tmp_path, monkeypatch):
     assert done(*searched, "--device", "cuda").out == done(*searched).out
     served = []
     monkeypatch.setattr(cli_serve, "serve", lambda options, choices, as_json: served.append((options, choices)))
-    for options in ([live], [live, "--read-only"], ["--memory"]):
-        done("serve", *options, "--device", "cuda")
-        with cli_serve._index(*served[-1]) as index:
-            assert isinstance(index.view, GpuIndex)
-    assert served[0][0].of_reader()[-2:] == ["--device", "cuda"]
-    for options in ("--demo", "postgresql://nowhere/x"):
-        done("serve", options, "--device", "cuda")
-        with pytest.raises(InvalidInput, match="--device"):
-            cli_serve._check(*served[-1])
+    done("serve", live, "--device", "cuda")
+    with cli_serve._index(*served[-1]) as index:
+        assert isinstance(index.view, GpuIndex)
+    done("serve", "--demo", "--device", "cuda")
+    with pytest.raises(InvalidInput, match="--device"):
+        cli_serve._check(*served[-1])

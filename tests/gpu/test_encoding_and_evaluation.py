@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.histograms import Histograms
 from onlinehash.gpu import encoding, neighbours
 from onlinehash.gpu.card import load_cupy
 from onlinehash.gpu.twins import Twins
-from tests.gpu.test_card_codes import needs_card, on_fake_card
+from tests.gpu.test_card_codes import needs_card
 
 
 @pytest.fixture(params=["twins", pytest.param("card", marks=needs_card)])
@@ -37,8 +37,9 @@ def on_the_boundary(encoder, X):
     return rows.astype(X.dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "d", "n_bits"), [(1000, 40, 64), (777, 512, 64), (130, 7, 13), (2000, 100, 200)])
+@pytest.mark.parametrize(
+    ("dtype", "n", "d", "n_bits"), [(np.float32, 777, 512, 64), (np.float64, 1000, 40, 64), (np.float32, 130, 7, 13)]
+)
 def test_encoded_as_on_the_cpu(on, dtype, n, d, n_bits, monkeypatch):
     monkeypatch.setattr(encoding, "BLOCK_BYTES", 1 << 18)
     rng = np.random.default_rng(0)
@@ -76,20 +77,6 @@ def test_arrays_that_are_on_the_card(on):
 
 
 @pytest.mark.usefixtures("on")
-def test_blocks_full_of_doubts_are_left_to_the_cpu(monkeypatch):
-    """Thresholds of zero and vectors of zeros: no sign is certain, and there are more than the list has room for."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((3000, 16)).astype(np.float32)
-    encoder = OnlineHashing(n_bits=64, centre="none", random_state=0).observe(X).snapshot()
-    X[64:2999] = 0
-    left = []
-    put = encoding.CardSigns.put
-    monkeypatch.setattr(encoding.CardSigns, "put", lambda *arguments: left.append(put(*arguments)) or left[-1])
-    assert encoder.encode(X, device="cuda") == encoder.encode(X)
-    assert left == [[slice(0, 3000)]]
-
-
-@pytest.mark.usefixtures("on")
 def test_several_models_and_feature_maps():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((600, 20)).astype(np.float32), np.arange(600) % 4
@@ -112,41 +99,21 @@ def test_rows_that_are_not_finite_are_refused():
 
 
 @pytest.mark.usefixtures("on")
-@pytest.mark.parametrize("ties", ["expected", "pessimistic", "stored"])
-def test_measured_as_on_the_cpu(ties):
+def test_measured_as_on_the_cpu():
     rng = np.random.default_rng(4)
     X, y = rng.standard_normal((3000, 24)).astype(np.float32), rng.integers(0, 7, 3000)
     encoder, metrics = learned(X, n_bits=20), ["map", "precision@50", "recall@r2", "map@100/found"]
     for truth in (evaluate.same_label(y[:90], y), evaluate.nearest(X[:90], X, k=20, device="cuda")):
         arguments = (encoder, X[:90], X, truth, metrics)
-        assert evaluate.retrieval(*arguments, ties=ties, device="cuda") == evaluate.retrieval(*arguments, ties=ties)
+        assert evaluate.retrieval(*arguments, device="cuda") == evaluate.retrieval(*arguments)
 
 
 @pytest.mark.usefixtures("on")
-@pytest.mark.parametrize("fusion", ["min", "sum"])
-def test_counted_as_on_the_cpu(fusion):
+def test_counted_as_on_the_cpu():
     rng = np.random.default_rng(5)
     base, queries = (Codes.from_bits(rng.random((n, 39)) < 0.5, n_models=3) for n in (500, 11))
     truth = evaluate.same_label(rng.integers(0, 3, 11), rng.integers(0, 3, 500))
-    ours = evaluate.rank(queries, base, truth, fusion=fusion, device="cuda", per_query=True)
-    theirs = evaluate.rank(queries, base, truth, fusion=fusion, per_query=True)
+    ours = evaluate.rank(queries, base, truth, device="cuda", per_query=True)
+    theirs = evaluate.rank(queries, base, truth, per_query=True)
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name])
-
-
-def test_a_card_that_turns_out_to_be_full_refuses(monkeypatch):
-    X = np.random.default_rng(8).standard_normal((50, 8)).astype(np.float32)
-
-    def fail(*arguments):
-        raise MemoryError("Out of memory allocating 1,024 bytes")
-
-    monkeypatch.setattr(encoding, "SignKernels", on_fake_card(encoding.SignsTwin))
-    monkeypatch.setattr(encoding.SignsTwin, "norms", fail)
-    with pytest.raises(InvalidInput, match=r"^the card has no room for the encoding of 50 vectors: .* full card"):
-        learned(X, n_bits=8).encode(X, device="cuda")
-
-
-def test_other_devices_are_refused():
-    X = np.random.default_rng(6).standard_normal((50, 8)).astype(np.float32)
-    with pytest.raises(InvalidParameter, match="'cuda'"):
-        learned(X, n_bits=8).encode(X, device="tpu")

@@ -37,7 +37,7 @@ def both(twin: Any, kernels: Any, name: str, *arguments: Any) -> tuple[list[Any]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "d", "k"), [(1000, 40, 64), (777, 512, 13), (130, 7, 200)])
+@pytest.mark.parametrize(("n", "d", "k"), [(1000, 40, 64), (130, 7, 200)])
 def test_signs(dtype: Any, n: int, d: int, k: int) -> None:
     rng, twin, kernels = np.random.default_rng(0), SignsTwin(), SignKernels()
     Z, W = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((k, d)).astype(dtype)

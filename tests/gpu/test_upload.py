@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
-import pytest
 
 from onlinehash.gpu import upload
 from onlinehash.gpu.card import load_cupy
@@ -22,33 +19,14 @@ ARRAYS = [
 
 
 @needs_card
-@pytest.mark.parametrize("array", ARRAYS)
-def test_what_arrives_is_what_was_sent(array, monkeypatch):
+def test_what_arrives_is_what_was_sent(monkeypatch):
     monkeypatch.setattr(upload, "LEAST_BYTES", 1)
     cupy = load_cupy()
-    for chunk_bytes in (1, 1000, 1 << 30):
-        monkeypatch.setattr(upload, "CHUNK_BYTES", chunk_bytes)
-        some = array[:100] if chunk_bytes == 1 else array
-        np.testing.assert_array_equal(upload.to_card(cupy, some).get(), some)
-
-
-@needs_card
-def test_several_threads_send_while_the_card_works(monkeypatch):
-    """Memory that is free again may still be read by what was started before."""
-    monkeypatch.setattr(upload, "LEAST_BYTES", 1)
-    cupy = load_cupy()
-
-    def send(seed):
-        array = np.random.default_rng(seed).standard_normal((2000, 64))
-        there = upload.to_card(cupy, array)
-        product = there @ there.T
-        del there
-        return array, product.get(), upload.to_card(cupy, array).get()
-
-    with ThreadPoolExecutor(4) as threads:
-        for array, product, again in threads.map(upload.on_same_card(cupy, send), range(16)):
-            np.testing.assert_array_equal(again, array)
-            np.testing.assert_allclose(product, array @ array.T, atol=1e-9)
+    for array in ARRAYS:
+        for chunk_bytes in (1, 1000, 1 << 30):
+            monkeypatch.setattr(upload, "CHUNK_BYTES", chunk_bytes)
+            some = array[:100] if chunk_bytes == 1 else array
+            np.testing.assert_array_equal(upload.to_card(cupy, some).get(), some)
 
 
 def test_without_a_card_an_array_stays_as_it_is():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,9 +123,3 @@ def test_refused(store: OnlineHashDocumentStore) -> None:
     with pytest.raises(InvalidInput, match="cannot be written to a file"):
         OnlineHashDocumentStore(index=LiveIndex()).to_dict()
     assert store.count_documents() == 4
-
-
-def test_the_example_runs() -> None:
-    outcome = doctest.testmod(haystack)
-    assert outcome.attempted >= 6
-    assert outcome.failed == 0

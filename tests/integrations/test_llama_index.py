@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from llama_index.core.vector_stores.types import (
 
 from onlinehash import LiveIndex
 from onlinehash.errors import InvalidInput, UnknownId
-from onlinehash.integrations import llama_index
 from onlinehash.integrations.llama_index import OnlineHashVectorStore
 from tests.integrations.words import Words
 
@@ -133,9 +131,3 @@ def test_refused(store: OnlineHashVectorStore) -> None:
         OnlineHashVectorStore().mark(QUERY, "a", True)
     with pytest.raises(UnknownId, match="no document has id 'nobody'"):
         store.mark(QUERY, "nobody", True)
-
-
-def test_the_example_runs() -> None:
-    outcome = doctest.testmod(llama_index)
-    assert outcome.attempted >= 6
-    assert outcome.failed == 0

@@ -40,12 +40,19 @@ class Reply:
 Answering = Callable[[Asked], Reply]
 
 
+class Server(ThreadingHTTPServer):
+    """One that ends with its connections: closing it waits for the threads that answer."""
+
+    daemon_threads = False
+
+
 @contextmanager
 def serving(answering: Answering) -> Iterator[str]:
     """A server on loopback that answers as it is told; gives its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 60  # of a connection that a client leaves open
 
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
@@ -66,7 +73,7 @@ def serving(answering: Answering) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -195,6 +195,25 @@ def test_an_update_of_a_fork_leaves_what_others_read(runs: Any, n: int, changed:
         np.testing.assert_array_equal(got, all_keys(codes, query[0], shape, living))
 
 
+@pytest.mark.parametrize("runs", RUNS)
+def test_what_a_full_card_refuses_changes_nothing(runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, shape = np.random.default_rng(6), Shape(1, 8)
+    rows, query = make_rows("uniform", 300, shape, rng), make_rows("uniform", 1, shape, rng)
+    card = card_codes(on_fake_card(runs), shape, rows)
+    fork = card.fork()
+    monkeypatch.setattr(FakeCard, "free", 10**8)
+    grown = np.concatenate([rows, make_rows("uniform", 200, shape, rng)])
+    appended = np.arange(300, 384)  # for which the array has room
+    fork.put(planes_of(grown[:384]), 384, appended)
+    refused = [(grown[:384], np.array([299])), (grown[:384], None), (grown, np.arange(384, 500))]
+    for codes, positions in refused:
+        with pytest.raises(InvalidInput, match=r"^an index of \d+ codes of 64 bits, .* of this full card are free; "):
+            fork.put(planes_of(codes), len(codes), positions)
+        for one, held in ((card, rows), (fork, grown[:384])):
+            got = one.nearest(shape.words_of(query), len(held))[0]
+            np.testing.assert_array_equal(got, all_keys(held, query[0], shape, np.ones(len(held), np.bool_)))
+
+
 def test_codes_too_long_for_the_counters_of_a_block_are_refused() -> None:
     assert CardCodes(Twins(Shape(1, 764))).n == 0
     with pytest.raises(InvalidInput, match=r"^a card counts at most 6,112 bits for a distance, got codes of 6120 bits"):

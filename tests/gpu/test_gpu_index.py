@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, FlatIndex, load, save
-from onlinehash.errors import InvalidInput, MissingExtra, NotReady
+from onlinehash.errors import MissingExtra, NotReady
 from onlinehash.gpu import codes as gpu_codes
-from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
-from tests.gpu.test_card_codes import FakeCard, has_card, needs_card, on_fake_card
+from tests.gpu.test_card_codes import has_card, needs_card
 
 
 class TwinIndex(GpuIndex):
@@ -109,41 +108,6 @@ def test_a_file_holds_a_flat_index(kind, tmp_path):
         flat = load(tmp_path / "index.oh", mmap=mmap)
         assert type(flat) is FlatIndex
         assert_same(kind.of(flat), flat, draw(rng, 5, 64))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_full_card_refuses_of_a_fork_leaves_items_and_card_as_they_were(kind, monkeypatch):
-    runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
-    monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))
-    rng = np.random.default_rng(8)
-    codes, queries = Codes.from_bits(draw(rng, 300, 64)), draw(rng, 4, 64)
-    index, flat = kind(codes), FlatIndex(codes)
-    for one in (index, flat):
-        one.remove(np.arange(20))
-    newer, other = index.fork(), Codes.from_bits(draw(rng, 280, 64))
-    changes = [
-        ("update", np.arange(50, 60), other[:10]),
-        ("put", np.arange(50, 60), other[:10]),
-        ("replace", other),
-        ("add", other),
-    ]
-    for name, *arguments in changes:
-        with monkeypatch.context() as patch:
-            patch.setattr(FakeCard, "free", 10**8)
-            with pytest.raises(InvalidInput, match="of this full card are free"):
-                getattr(newer, name)(*arguments)
-        for one in (index, newer):
-            assert one.codes == flat.codes
-            assert_same(one, flat, queries)
-    with pytest.raises(InvalidInput):
-        newer.replace(other[:5])  # for which there is room, but which does not fit
-    assert_same(newer, flat, queries)
-    newer_flat = flat.fork()
-    for name, *arguments in changes:
-        for one in (newer, newer_flat):
-            getattr(one, name)(*arguments)
-        assert_same(newer, newer_flat, queries)
-    assert_same(index, flat, queries)
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")

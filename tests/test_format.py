@@ -192,14 +192,6 @@ def test_the_drives_cache_is_emptied_where_the_system_can(
     assert calls == ([51] if supported else [51, "fsync"]) * 2
 
 
-def test_a_mapped_file_can_be_replaced_by_what_it_holds(path: Path) -> None:
-    """Neither the old views nor the new file suffer."""
-    _, content = format.read(path, mmap=True)
-    format.write(path, "thing", {"first": content["arrays"][7], "rest": content})
-    assert as_bytes(content) == as_bytes(CONTENT)
-    assert as_bytes(format.read(path)[1]["rest"]) == as_bytes(CONTENT)
-
-
 def test_a_name_that_occurs_twice_in_the_header_is_refused() -> None:
     """Which of the two values counts would be a guess, and the checksum is that of the last."""
     header, rest = header_of(format.to_bytes("thing", {"payloads": [{"a": 1}]}))

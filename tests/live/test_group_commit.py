@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.errors import Diverged, InvalidInput, OnlineHashError, UnknownId
+from onlinehash.errors import InvalidInput, OnlineHashError, UnknownId
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.check import check
@@ -157,32 +157,6 @@ def test_an_error_undoes_the_group_and_a_refusal_only_itself(index: LiveIndex) -
             index.add(None, np.full((1, WIDTH), np.nan))
     assert index.learner.n_pairs_seen_ == 1
     assert len(index) == 40
-
-
-def test_a_change_that_fails_halfway_undoes_the_group(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = contents(index)
-
-    def overflow(learner: Learner) -> None:
-        raise Diverged("it overflowed.")
-
-    def at_the_end() -> None:
-        with monkeypatch.context() as patched, index.group_commit():
-            index.add(None, vectors(1, 1))
-            patched.setattr(Learner, "check_finite", overflow)
-
-    def in_between() -> None:
-        with monkeypatch.context() as patched, index.group_commit():
-            index.learn_pair(*vectors(2, 2), True)
-            patched.setattr(type(index.learner), "learn_pairs", lambda *given: 1 // 0)
-            with pytest.raises(ZeroDivisionError):
-                index.learn_pair(*vectors(2, 2), True)
-
-    with pytest.raises(Diverged):
-        at_the_end()
-    assert contents(index) == before
-    with pytest.raises(InvalidInput, match="none of them"):
-        in_between()
-    assert contents(index) == before
 
 
 def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, evaluate, refresh
-from onlinehash.errors import InvalidInput
 from onlinehash.learners import registry
-from tests.support import clusters, make, quietly, refused, state_bytes
+from tests.support import clusters, make, quietly, state_bytes
 
 X, Y = clusters(60, d=6)
 NEW, NEW_Y = clusters(31, seed=3, d=6)
@@ -61,18 +60,6 @@ def test_codes_follow_and_a_disk_remembers(name: str, tmp_path: Path) -> None:
         assert state_bytes(again.learner) == state
         assert np.array_equal(again.search(NEW[:4], k=5).ids, hits.ids)
         assert again.codes == again.encoder.encode(X)
-
-
-def test_what_a_learner_cannot_take_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    with LiveIndex(make("HadamardHashing"), path=tmp_path / "items") as index:
-        index.add(range(60), X)
-        before = state_bytes(index.learner)
-        assert isinstance(refused(index.learn_pairs, NEW, NEW, np.ones(31)), InvalidInput)
-        assert isinstance(refused(index.learn_labelled, NEW, None), InvalidInput)
-        assert isinstance(refused(index.learn_labelled, NEW, NEW_Y[1:]), InvalidInput)
-        assert state_bytes(index.learner) == before
-    assert "call fit first" in str(refused(lambda: LiveIndex(make("IterativeQuantization"), path=tmp_path / "other")))
-    assert not (tmp_path / "other").exists()
 
 
 def test_the_default_policy_keeps_up_with_the_learner() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
+from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, StorageError
 from onlinehash.index.items import Items
 from onlinehash.live.storage import Storage
@@ -137,40 +137,6 @@ def test_a_background_refresh_that_failed_is_told_at_the_next_call(monkeypatch):
         index.learn_pair(X[2], X[3], True)
     index._refresher.job.wait()
     assert index.behind.pairs == 0
-
-
-def test_a_policy_that_is_given_is_kept_and_a_kind_too(tmp_path):
-    path = tmp_path / "items"
-    made(path, refresh.every(50)).close()
-    with LiveIndex.open(path, refresh.every(10)) as index:
-        assert index.path == path
-    with LiveIndex.open(path) as index:
-        assert index.policy == refresh.every(10)
-    with LiveIndex(OnlineHashing(8, burn_in=10, random_state=0), path=path, index="multi") as index:
-        assert (type(index.view).__name__, index.policy) == ("MultiIndex", refresh.every(10))
-    with LiveIndex.open(path) as index:
-        assert type(index.view).__name__ == "MultiIndex"
-        assert is_sound(index)
-    with LiveIndex.open(path, Raises()):
-        pass
-    learner = OnlineHashing(8, burn_in=10, random_state=0)
-    assert "refresh=" in str(refused(lambda: LiveIndex(learner, path=path)))
-    LiveIndex(learner, refresh.always(), path=path).close()  # the refusal has taught it nothing
-    with LiveIndex.open(path, Raises()), LiveIndex.open(path, read_only=True) as reader:
-        assert is_sound(reader)
-
-
-def test_a_feature_map_that_waits_can_be_started(tmp_path):
-    learner = OnlineHashing(8, features=RbfAnchors(50), random_state=0)
-    with LiveIndex(learner, path=tmp_path / "items") as index:
-        index.add(None, X[:20])
-        index.learn_pair(X[0], X[1], True)
-        assert "flush()" in str(refused(lambda: index.search(X[0], 1)))
-        index.flush()
-        assert index.codes == index.encoder.encode(index.vectors)
-        functions = index.newest
-    with LiveIndex.open(tmp_path / "items") as index:
-        assert len(index.newest.changed_bits(functions)) == 0
 
 
 # ------------------------------------------------------------------ the disk

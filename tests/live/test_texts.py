@@ -68,20 +68,6 @@ def test_what_a_text_teaches_counts_at_once_and_is_what_pairs_teach() -> None:
             index.learn_text("stationery", [99], True)
 
 
-@pytest.mark.parametrize("make", [live, in_a_store])
-def test_without_an_embedder_texts_are_refused(make: Any) -> None:
-    with make(embed=None) as index:
-        assert index.embedder is None
-        for call in (
-            lambda: index.add_texts(["a"]),
-            lambda: index.find_text("a"),
-            lambda: index.search_text("a", 1),
-            lambda: index.learn_text("a", 0, True),
-        ):
-            with pytest.raises(NotSupported, match="has no embedder"):
-                call()
-
-
 # ------------------------------------------------------------------ the same embedder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -112,35 +111,6 @@ def test_it_follows_any_program_without_reading_all_again(seed: int) -> None:
         assert full_reads(reader) == 1
 
 
-def test_who_begins_in_the_middle_of_a_refresh_ends_with_all_others(pair: tuple[StoreIndex, StoreIndex]) -> None:
-    writer, reader = pair
-    writer.add(range(30), rows(30))
-    writer.learn_pairs(rows(9, 1), rows(9, 2), np.arange(9) % 2 == 0)
-    backend = writer._reader.backend
-    assert isinstance(backend, MemoryBackend)
-    late: list[StoreIndex] = []
-    with ExitStack() as stack:
-        other = opened(backend.tables)
-
-        def begin() -> None:
-            backend.after_change = lambda: None
-            late.append(stack.enter_context(opened(backend.tables, follow=True)))
-            if len(late) == 2:
-                other.update([1, 3, 25], rows(3, 5))  # of which the refresh has passed some
-            if len(late) == 3:
-                other.remove([0, 2])
-                other.add([99], rows(1, 6))
-            backend.after_change = begin
-
-        backend.after_change = begin
-        writer.refresh()
-        assert len(late) > 5
-        for one in (*late, reader):
-            check_same(writer, one)
-            assert full_reads(one) == 1
-        other.close()
-
-
 def test_a_gap_is_noticed_and_all_is_read_again(pair: tuple[StoreIndex, StoreIndex]) -> None:
     writer, reader = pair
     writer.add(range(9), rows(9))
@@ -204,17 +174,6 @@ def test_a_change_reads_what_others_have_changed_just_before(pair: tuple[StoreIn
         assert payload["by"] == "others"
         writer.update([1], payloads=[{"seen": 2}])
     changes._writer.close()
-
-
-def test_its_own_changes_are_there_at_once(pair: tuple[StoreIndex, StoreIndex]) -> None:
-    writer, reader = pair
-    for i in range(20):
-        (writer if i % 2 else reader).add([i], rows(1, i))
-        assert i not in reader.view or len(reader) <= i + 1
-        if i % 2 == 0:
-            assert i in reader.view
-            assert len(reader) == i + 1
-    assert full_reads(reader) == 1
 
 
 def test_how_far_it_is_behind(

@@ -5,7 +5,6 @@ That it does what `LiveIndex` does is the matter of `test_congruence`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
+from onlinehash import OnlineHashing, RbfAnchors, refresh
 from onlinehash.stores import index as module
 from onlinehash.stores.index import StoreIndex
 from tests.programs import plain
@@ -96,75 +95,6 @@ def everything(index: Any) -> Any:
             state_bytes(index.learner),
         ]
     )
-
-
-# ------------------------------------------------------------------ several writers
-
-
-def program(seed: int, n: int) -> list[Call]:
-    """Changes that can be made in any order with those of another seed."""
-    rng = np.random.default_rng(seed)
-    calls: list[Call] = []
-    mine: list[str] = []
-    for number in range(n):
-        choice = rng.integers(5) if len(mine) > 3 else 0
-        some = [mine[i] for i in rng.permutation(len(mine))[:2]]
-        new, X = [f"{seed}/{number}/{i}" for i in range(3)], rows(3, int(rng.integers(10**6)))
-        if choice == 0:
-            mine += new
-            calls.append(lambda index, new=new, X=X: index.add(new, X, [{"new": id} for id in new]))
-        elif choice == 1:
-            calls.append(lambda index, some=some, X=X: index.update(some, X[:2]))
-        elif choice == 2:
-            mine = [id for id in mine if id not in some]
-            calls.append(lambda index, some=some: index.remove(some))
-        elif choice == 3:
-            pairs = lesson(3, int(rng.integers(10**6)))
-            calls.append(lambda index, pairs=pairs: index.learn_pairs(*pairs))
-        else:
-            calls.append(lambda index, some=some: index.learn_pair_by_id(*some, True))
-    return calls
-
-
-def test_writers_at_the_same_time_are_one_writer_in_some_order() -> None:
-    tables, model = new_tables(refresh.every(6)), LiveIndex(learner(), refresh.by_hand())
-    done: list[Call] = []
-    errors: list[BaseException] = []
-
-    def work(calls: list[Call]) -> None:
-        current: list[Call] = []
-
-        def note(name: str) -> None:
-            if name == "put_head" and current:
-                done.append(current.pop())  # others wait for the lock of the backend
-
-        try:
-            with open_index(tables) as index:
-                backend_of(index).before_write = note
-                for call in calls:
-                    current.append(call)
-                    call(index)
-                    assert not current
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(program(seed, 20),)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not errors
-    assert len(done) == 3 * 20
-    for call in done:
-        call(model)
-    with open_index(tables) as index:
-        assert index.refreshes > 0
-        assert law(index)
-        for each in (index, model):
-            each.refresh()
-        assert state_bytes(index.learner) == state_bytes(model.learner)
-        assert plain(index.get_many(index.ids)) == plain(model.get_many(model.ids))
-        assert plain(index.codes) == plain(model.codes)
 
 
 # ------------------------------------------------------------------ refreshes in batches

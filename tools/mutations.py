@@ -58,7 +58,7 @@ MUTATIONS = {
         "live/sqlite/checksums.py",
         "    if record_sum(table, key, values) != total:\n",
         "    if False:\n",
-        "tests/live/test_faults.py::test_flipped_bytes",
+        "tests/live/test_check.py",
     ),
 }
 

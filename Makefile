@@ -8,9 +8,9 @@ SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
-# Tests start hundreds of processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set. Some wait for a
-# browser or a server, so one process more than there are cores; but not more than eight, as each needs a gigabyte.
-WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
+# Tests start many processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set. A process for each core,
+# but not more than eight, as each needs a gigabyte.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n : 8)))
 TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 test: .venv/.dev

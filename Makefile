@@ -106,8 +106,6 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/milvus.py --sizes 2e4
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/consume.py
-	$(BIN)/python benchmarks/parallel_learning.py models
-	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
 # What tests of the page, of docs/reference/http.md, of docs/how-to/streams.md and of power failures need beside Python: a browser, curl,
 # PostgreSQL, Redis, nginx and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name

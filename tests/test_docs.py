@@ -22,7 +22,6 @@ TAKE_LONG = {
     "experiments.md",
     "kernel-supervised.md",
     "live-index.md",
-    "parallel.md",
     "pictures.md",
     "stores.md",
     "text-search.md",

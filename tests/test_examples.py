@@ -16,7 +16,7 @@ from tests.doc_modules import doc_module
 from tests.gpu.test_card_codes import has_card
 
 #: What starts processes or a database, which takes seconds.
-SLOW = {"MilvusIndex", "PostgresIndex", "parallel.ParallelModels", "parallel.learn_on_shards"}
+SLOW = {"MilvusIndex", "PostgresIndex"}
 #: What has an entry in the reference.
 THINGS: dict[str, Any] = {
     name: thing

@@ -56,7 +56,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert named == there
-    for data in ("experiments/plans/beta.toml", "serve/page/main.js", "planning/costs.toml", "py.typed"):
+    for data in ("experiments/plans/beta.toml", "serve/page/main.js", "py.typed"):
         assert f"onlinehash/{data}" in named
 
 

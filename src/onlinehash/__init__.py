@@ -64,13 +64,11 @@ _HOMES = {
 _ROOMS = {
     "bulk": "onlinehash.bulk",
     "datasets": "onlinehash.datasets",
-    "distributed": "onlinehash.distributed",
     "embed": "onlinehash.embed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
     "export": "onlinehash.export",
     "feedback": "onlinehash.feedback",
-    "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
     "streams": "onlinehash.streams",
@@ -120,7 +118,6 @@ __all__ = [
     "export",
     "feedback",
     "load",
-    "parallel",
     "refresh",
     "save",
     "serve",
@@ -129,7 +126,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, parallel, serve, streams
+    from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, serve, streams
     from onlinehash.client import connect, connect_async
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

@@ -13,18 +13,11 @@ import numpy as np
 
 from onlinehash.features.centring import centre_pair, is_finite, track_medians
 from onlinehash.learners.lengths import pair_enters
-from onlinehash.numeric.atomics import load_acquired, store_released, yield_core
 from onlinehash.numeric.dots import add_row, dot_of_rows, row_dots, some_row_dots
 from onlinehash.numeric.kernels import njit
 
 #: Pairs projected together before they are learned one by one; what a step changes is projected again.
 PAIRS_AHEAD = 4
-
-#: What `learn_some_models` returns when it was told to stop.
-STOPPED = -2
-
-#: Looks at what another process says before the core is offered to others.
-PATIENCE = 200
 
 
 class Rule(NamedTuple):
@@ -66,21 +59,6 @@ class Trace(NamedTuple):
     refined: np.ndarray
 
 
-class Crew(NamedTuple):
-    """Processes that have some of the models each, and what they must know of each other.
-
-    A similar pair is learned by one model of all, so each process says of it how near its nearest model is, in one
-    number: the loss, then which model, so that the least number is the nearest, ties going to the first model.
-    """
-
-    n_processes: int
-    me: int
-    first_model: int
-    said: np.ndarray  # int64: process p on pair t at p * n_pairs + t; zero as long as it has said nothing
-    told_to_stop: np.ndarray  # int64 (1,): not zero where one of the processes is gone
-    losses: np.ndarray  # float64 (n_pairs, models of this process): R where a model learns
-
-
 @njit(nogil=True, cache=True)
 def learn_pairs(
     W: np.ndarray,
@@ -110,13 +88,12 @@ def learn_pairs(
     refined: np.ndarray,
     lengths: np.ndarray,
 ) -> int:
-    """Algorithm 1 over pairs (row t of A with row t of B), all models being here; returns as `learn_some_models`.
+    """Algorithm 1 over pairs (row t of A with row t of B); `lengths`, and what it returns, as of `_learn_pairs`.
 
     After C come the fields of `Rule`, `Mean`, `Thresholds` and `Trace`, one by one: to hand over the tuples takes as
-    long as to learn a pair. `lengths` as in `learn_some_models`.
+    long as to learn a pair.
     """
-    nothing = np.empty(0, np.int64)
-    return learn_some_models(
+    return _learn_pairs(
         W,
         X,
         A,
@@ -127,13 +104,12 @@ def learn_pairs(
         Mean(total, seen, limit, mean),
         Thresholds(follow, medians, spreads, tracked),
         Trace(loss, step, capped, flips, n_moved, moved, refined),
-        Crew(1, 0, 0, nothing, nothing, np.empty((0, 0))),
         lengths,
     )
 
 
 @njit(nogil=True, cache=True)
-def learn_some_models(
+def _learn_pairs(
     W: np.ndarray,
     X: np.ndarray,
     A: np.ndarray,
@@ -144,16 +120,15 @@ def learn_some_models(
     centre: Mean,
     medians: Thresholds,
     trace: Trace,
-    crew: Crew,
     lengths: np.ndarray,
 ) -> int:
-    """Algorithm 1 for the models that are this process's, one or several, W and `medians` being theirs.
+    """Algorithm 1.
 
     A few pairs are centred into X and projected at once, because W then passes through the cache once for all of
     them. A step changes few rows of W; those are projected again for the pairs that follow. As every dot product is
     its own, this is bit for bit the loop that projects each pair when its turn comes. `lengths` are those that pairs
     have to enter (`pair_enters`), or empty where they have. Returns the pair that stopped it, as it has a value that is
-    not finite or could not enter, or -1; STOPPED where another process is gone.
+    not finite or could not enter, or -1.
     """
     n_models, alpha, b = rule.n_models, rule.alpha, rule.b
     r = W.shape[0] // n_models
@@ -194,18 +169,11 @@ def learn_some_models(
                 R[m] = similarity_loss(D[m], s, alpha, b)
                 if R[m] < R[nearest]:
                     nearest = m
-            if s > 0 and crew.n_processes > 1:
-                verdict = _nearest_of_all(crew, t, similar.shape[0], R[nearest], nearest)
-                if verdict == STOPPED:
-                    return STOPPED
-                nearest = verdict
             for m in range(n_models):
                 # A similar pair needs one model that agrees: only the nearest to it learns.
                 if R[m] == 0 or (s > 0 and m != nearest):
                     continue
                 trace.loss[t] += R[m]
-                if crew.n_processes > 1:
-                    crew.losses[t, m] = R[m]
                 n_flips = flips_needed(D[m], s, alpha, b)
                 infer_flips(P, q, m * r, r, s, n_flips, deltas, chosen)
                 flipped = chosen[:n_flips]
@@ -218,31 +186,6 @@ def learn_some_models(
         if stopped:
             return int(stop)
     return -1
-
-
-@njit(nogil=True, cache=True)
-def _nearest_of_all(crew: Crew, t: int, n_pairs: int, R: float, nearest: int) -> int:
-    """Say how near this process's nearest model is to similar pair t; `nearest` where it is that of all, else -1.
-
-    Nobody waits longer than needed: a model without loss does not learn, nor does one that another is nearer than.
-    """
-    mine = np.int64(R) * 2**20 + crew.first_model + nearest + 1
-    store_released(crew.said, crew.me * n_pairs + t, mine)
-    if R == 0:
-        return -1
-    for p in range(crew.n_processes):
-        looks = 0
-        theirs = load_acquired(crew.said, p * n_pairs + t)
-        while theirs == 0:
-            looks += 1
-            if looks > PATIENCE:
-                if load_acquired(crew.told_to_stop, 0) != 0:
-                    return STOPPED
-                yield_core()
-            theirs = load_acquired(crew.said, p * n_pairs + t)
-        if theirs < mine:
-            return -1
-    return nearest
 
 
 @njit(nogil=True, cache=True)

@@ -1,1 +1,0 @@
-"""Capacity planning: how many machines a number of items needs."""

@@ -34,8 +34,10 @@ SMALL = {
 }
 
 
-#: The learners that are tried in float32 too, and for what their base does: the paper's, the default, and one of each
-#: other kind.
+#: The learners that are tried in float32, too: each precision compiles all kernels anew.
+IN_BOTH_PRECISIONS = ["OnlineHashing", "BlendedPairHashing"]
+
+#: The learners that are tried for what their base does: the paper's, the default, and one of each other kind.
 CLOSELY = {
     "OnlineHashing",
     "BlendedPairHashing",

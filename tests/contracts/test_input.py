@@ -15,6 +15,7 @@ from onlinehash import RbfAnchors
 from onlinehash.errors import InvalidInput, InvalidParameter, NotIncremental, NotReady
 from tests.contracts.contract import BATCH, EVERY, FEW, FROM_LABELS, SEVERAL_LABELS, SUPERVISED, TAKE_PAIRS, each
 from tests.support import (
+    IN_BOTH_PRECISIONS,
     LEARNERS,
     Labelled,
     Pairs,
@@ -244,7 +245,7 @@ def test_the_layout_in_memory_does_not_matter(name: str) -> None:
         assert learner.encode(layout(stream.A)) == plain.encode(stream.A), layout
 
 
-@each(FEW)
+@each(IN_BOTH_PRECISIONS)
 def test_precision_matters_only_at_the_boundary(name: str) -> None:
     """float32 stays float32, float64 stays float64; codes are the same unless a row is near the boundary."""
     single = pairs(n=20, d=9, dtype=np.float32)

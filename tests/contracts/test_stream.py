@@ -14,7 +14,18 @@ from onlinehash import Encoder, RbfAnchors
 from onlinehash.io.files import from_bytes, to_bytes
 from tests.contracts.contract import EVERY, FEW, FROM_PAIRS, STREAMING, TAKE_PAIRS, TAUGHT, each
 from tests.strategies import splits, streams
-from tests.support import CLOSELY, Pairs, as_bytes, centrings, clusters, feed, make, pairs, quietly, state_bytes
+from tests.support import (
+    IN_BOTH_PRECISIONS,
+    Pairs,
+    as_bytes,
+    centrings,
+    clusters,
+    feed,
+    make,
+    pairs,
+    quietly,
+    state_bytes,
+)
 
 #: None, a map that starts in the middle of most streams, and one that hardly ever does.
 MAPS = (None, RbfAnchors(4), RbfAnchors(15, width=2.0))
@@ -30,7 +41,7 @@ def variants(name: str) -> list[dict[str, Any]]:
 
 
 def drawn_streams(name: str, max_rows: int = 30) -> Any:
-    return streams((np.float64, np.float32) if name in CLOSELY else (np.float64,), max_rows)
+    return streams((np.float64, np.float32) if name in IN_BOTH_PRECISIONS else (np.float64,), max_rows)
 
 
 @each(STREAMING)

@@ -20,6 +20,7 @@ compile another one for each integer that is written in a call from another kern
 from __future__ import annotations
 
 import fcntl
+import gc
 import logging
 import os
 import stat
@@ -118,12 +119,16 @@ class _SharedCache:
         """The same, but if it fails, others may try; and in either case it is over."""
 
         def compile_or_unlock(signature: Any) -> Any:
+            collects = gc.isenabled()
+            gc.disable()  # a tenth of the time would go into looking for garbage among what compiling needs
             try:
                 return compile(signature)
             except BaseException:
                 self._unlock()
                 raise
             finally:
+                if collects:
+                    gc.enable()
                 progress.compiled(f"{self._name}{signature}")
 
         return compile_or_unlock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,6 @@ CLOSELY = {
     "IterativeQuantization",
     "LSH",
 }
-
-
-def mostly_long(cases: Iterable[Any], everyday: Container[Any]) -> list[Any]:
-    """Parameters for a test, of which every run tries some, and `make long` all."""
-    return [case if case in everyday else pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
 def thorough(everyday: int, long: int) -> int:

@@ -12,7 +12,7 @@ from tests.live.file_calls import run
 from tests.support import thorough
 
 #: Every how manyeth file call fails.
-STRIDE = thorough(30, 1)
+STRIDE = thorough(60, 1)
 
 
 @pytest.mark.thorough

@@ -43,12 +43,12 @@ def test_clicks_that_are_noise_are_told_and_learned(tmp_path: Path, items: Path)
     assert "60 rows" in ran.out
     assert ran.err.startswith("onlinehash: warning: ")
     assert ran.err.count("\n") == 1
-    assert "no more than chance" in ran.err
+    assert "no more than by chance" in ran.err
     more = log(tmp_path / "more.jsonl", 60, are_noise=True, seed=1)
     ran = onlinehash("learn", "--clicks", more, "--index", items, "--json")
     assert ran.document["pairs"] > 0
     assert ran.document["agreed"] < ran.document["compared"] <= 60
-    assert "no more than chance" in json.loads(ran.err)["warning"]
+    assert "no more than by chance" in json.loads(ran.err)["warning"]
 
 
 def test_clicks_that_agree_are_learned_without_a_word(tmp_path: Path, items: Path) -> None:

@@ -26,7 +26,7 @@ def compiling(kernel: str) -> None:
 def compiled(kernel: str) -> None:
     """It is not any more, if it was."""
     if kernel in _compiling:
-        _compiling.remove(kernel)
+        _compiling.discard(kernel)  # another thread may be faster
         for draw in list(_bars):
             draw()
 

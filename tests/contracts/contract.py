@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import CLOSELY, LEARNERS, centrings
+from tests.support import CLOSELY, LEARNERS
 
 
 def those(kind: Callable[[Any], bool]) -> list[str]:
@@ -35,7 +35,5 @@ SUPERVISED = those(lambda cls: cls.traits.learns_from != "nothing")
 #: They take pairs, be it only as points.
 TAKE_PAIRS = [name for name in STREAMING if name not in FROM_LABELS]
 SEVERAL_LABELS = those(lambda cls: cls.traits.several_labels)
-#: Their users choose how features are centred; the others keep a mean of their own.
-CENTRED = those(lambda cls: len(centrings(cls.__name__)) > 1)
 #: Only feedback changes their functions; points without it do not, once the mean is frozen.
 TAUGHT = [name for name in STREAMING if name in SUPERVISED or name == "LSH"]

@@ -68,7 +68,7 @@ def learn(
         if agreement.is_chance:
             output.warn(
                 f"{file}: for {agreement.agreed:,} of {agreement.compared:,} queries, results that were clicked were "
-                f"nearer than the others, which is no more than chance (p = {agreement.p_value:.2f}): the clicks may "
+                f"nearer than the others, no more than by chance (p = {agreement.p_value:.2f}): the clicks may "
                 "be noise, or too few to learn from.",
                 as_json,
             )

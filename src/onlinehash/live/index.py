@@ -729,9 +729,11 @@ class LiveIndex(LearnerIndex):
             if stop() or table is not self._table or self._storage is None or self._closed:
                 return False
             with uninterrupted():
-                with self._storage.store.transaction():
-                    write()
-                self._count_epoch()  # readers count every transaction, whatever is in it
+                try:
+                    with self._storage.store.transaction():
+                        write()
+                finally:  # of a commit that failed it may be unknown whether it took effect
+                    self._count_epoch()  # readers count every transaction, whatever is in it
         return True
 
     def _publish(

@@ -76,7 +76,8 @@ class ItemTable:
 
     `view` is the published index of codes. It is never changed: a change makes a fork of it, and puts that in its
     place by one assignment, so those who search it need no lock. What else belongs to an item changes at the same
-    moment under the `gate`, which those take who read more than the view; it is held for moments only.
+    moment under the `view_lock`, which those take who read more than the view; it is held for moments only. The `gate`
+    is held while a change is written, too: those take it who read from the disk.
 
     Vectors are in memory, with margins beside them, or in a store, which has written a change before it comes here.
     """

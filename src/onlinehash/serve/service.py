@@ -406,6 +406,7 @@ class Follower:
 
     def _run(self) -> None:
         pause = 0.0  # that grows while reloading fails; it is not tried sooner then, whoever asks for a look
+        told = ""  # the last reason; a new one is told, too
         while not self._stop.is_set():
             if pause:
                 self._stop.wait(pause)
@@ -416,8 +417,9 @@ class Follower:
             try:
                 self._index.reload()
             except Exception as error:
-                if not pause:
-                    reason = {"fields": {"reason": str(error)}}
+                if not pause or str(error) != told:
+                    told = str(error)
+                    reason = {"fields": {"reason": told}}
                     logs.service.exception("reloading the index failed, and is tried again", extra=reason)
                 pause = min(2 * (pause or FOLLOW_EVERY), LONGEST_PAUSE)
             else:

@@ -64,7 +64,7 @@ def test_a_notification_of_a_stranger_is_a_hint_and_no_more(
             for index in (a, b):
                 assert index.head_epoch == index.epoch == a.epoch
                 assert index.lag < 60
-    assert not caplog.records, "nothing failed"
+    assert not [record for record in caplog.records if record.name == "onlinehash.stores"], "nothing failed"
 
 
 # ------------------------------------------------------------------------------------------------ silence
